@@ -1,0 +1,1 @@
+"""Airflow connections become adapters here."""

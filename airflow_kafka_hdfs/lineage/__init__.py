@@ -1,0 +1,1 @@
+"""Pairs of datasets derived from workflow graphs, their messages and their warehouse."""

@@ -1,0 +1,1 @@
+"""Airflow operators: thin faces of the core."""

@@ -1,0 +1,136 @@
+"""Kafka as the core sees it: what is there, and a bounded reader."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from airflow_kafka_hdfs.model import ConsumerRecord, PartitionOffsets, TopicInfo, TopicPartition
+
+
+class TopicCatalog(Protocol):
+    """Metadata and offsets of one Kafka cluster."""
+
+    @abstractmethod
+    def cluster_id(self) -> str:
+        """Id of the cluster. Raises KafkaUnavailableError."""
+
+    @abstractmethod
+    def topics(self) -> Mapping[str, TopicInfo]:
+        """Every topic that the user may see, internal ones (`__…`) left out. Raises KafkaUnavailableError."""
+
+    @abstractmethod
+    def describe(self, names: Collection[str]) -> Mapping[str, TopicInfo]:
+        """Topics by name with their ids; one that can't be read has `fault` set, none is left out.
+
+        Raises:
+            KafkaUnavailableError: no broker answered in time.
+        """
+
+    @abstractmethod
+    def offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, PartitionOffsets | str]:
+        """Log start, last stable offset and high watermark of all partitions in batched look-ups.
+
+        Returns:
+            For each partition its offsets, or a short reason why they can't be had (`denied`, `no_leader`, …).
+
+        Raises:
+            KafkaUnavailableError: the cluster did not answer in time.
+        """
+
+    @abstractmethod
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | None | str]:
+        """First offset whose timestamp is at or after the given time, in batched look-ups.
+
+        Args:
+            times: milliseconds since the epoch.
+
+        Returns:
+            For each partition the offset, None if no record is that young, or a short reason as in `offsets`.
+        """
+
+
+class RecordBatch(Protocol):
+    """Records of one poll as columns, in the order of arrival; offsets of one partition ascend.
+
+    Columns are made when asked for, so that a reader of values pays for values alone.
+    """
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def topics(self) -> Sequence[str]:
+        """Topic of each record."""
+
+    @abstractmethod
+    def partitions(self) -> Sequence[int]:
+        """Partition of each record."""
+
+    @abstractmethod
+    def offsets(self) -> Sequence[int]:
+        """Offset of each record."""
+
+    @abstractmethod
+    def values(self) -> Sequence[bytes | None]:
+        """Value of each record, None for a null value."""
+
+    @abstractmethod
+    def timestamps(self) -> Sequence[int]:
+        """Milliseconds since the epoch, -1 where a record has none."""
+
+    @abstractmethod
+    def record(self, index: int) -> ConsumerRecord:
+        """One record whole, with key, headers and timestamp type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    """What one `RecordReader.poll` brought.
+
+    Attributes:
+        batch: the records.
+        positions: next offset to be read of each partition that made progress, control records and
+            end-of-partition events included; this, not the last record, tells that a range is finished.
+        out_of_range: partitions whose position lies outside what the broker holds.
+        faults: partitions that can't be read any more (`denied`, `unknown_topic`, …); terminal.
+    """
+
+    batch: RecordBatch
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    out_of_range: Collection[TopicPartition] = ()
+    faults: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+class RecordReader(Protocol):
+    """A bounded reader of assigned partitions, committed records only; no consumer group is joined."""
+
+    @abstractmethod
+    def assign(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Start reading these partitions at these offsets, all at once, instead of what was assigned before."""
+
+    @abstractmethod
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on at another offset of an assigned partition."""
+
+    @abstractmethod
+    def poll(self, max_records: int, timeout: float) -> Poll:
+        """Wait for records.
+
+        Args:
+            max_records: at most this many.
+            timeout: seconds, at most 1, so that a kill is noticed.
+
+        Raises:
+            KafkaUnavailableError: the client gave up on the cluster.
+        """
+
+    @abstractmethod
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Fetch no more of these partitions."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave; never raises, never blocks for long."""

@@ -1,0 +1,107 @@
+"""A store of files: the only way in which the core touches local disk, HDFS or an object store."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Protocol
+
+from airflow_kafka_hdfs.model import FileStatus
+
+
+class StagedWriter(Protocol):
+    """One new file being written. Its content may become visible before `close`; nobody reads it before."""
+
+    @abstractmethod
+    def write(self, data: bytes) -> None:
+        """Append bytes.
+
+        Raises:
+            StoreUnavailableError: transient; the file is of no use any more.
+            StoreRefusedError: permission, quota, no space.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Finish the file so that it survives a crash of this machine, as far as the store can promise that.
+
+        Raises:
+            StoreUnavailableError: it is unknown whether the file is whole; it must not be listed in a manifest.
+            StoreRefusedError: as in `write`.
+        """
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Give the file up; never raises. What was written may stay behind as garbage in staging."""
+
+
+class Store(Protocol):
+    """Files below one root. Paths are relative, `/`-separated, without `.` and `..`.
+
+    Implementations are thread-safe: independent calls run side by side. Listings are never cached.
+    """
+
+    root: str
+
+    @abstractmethod
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create a small file atomically with its whole content, unless one exists.
+
+        Args:
+            path: where; missing parents are created.
+            data: content, never empty.
+
+        Returns:
+            True if what stands there now is `data` byte for byte (made by this call or before), False if other
+            content stands there. After an answer was lost, the state is looked at before the call is repeated.
+
+        Raises:
+            StoreUnavailableError: it is unknown whether the file was made.
+            StoreRefusedError: permission, quota, a folder in the way.
+        """
+
+    @abstractmethod
+    def get(self, path: str) -> bytes | None:
+        """Whole content of a file, None if there is none. Raises StoreUnavailableError, StoreRefusedError."""
+
+    @abstractmethod
+    def status(self, path: str) -> FileStatus | None:
+        """Size and kind of a path, None if nothing is there. Raises StoreUnavailableError, StoreRefusedError."""
+
+    @abstractmethod
+    def list(self, path: str) -> list[FileStatus]:
+        """Direct children of a folder, sorted by path; empty if the folder does not exist.
+
+        On object stores a listing may be stale; nothing is decided on a listing alone.
+        """
+
+    @abstractmethod
+    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+        """Open a new file for writing at a path that nobody else uses (it holds a fresh unique id).
+
+        Args:
+            path: where; missing parents are created.
+            private: make it readable by its owner alone where the store has modes.
+        """
+
+    @abstractmethod
+    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
+        """Move a file to its place without ever replacing one there. Idempotent.
+
+        Args:
+            source: the staged file.
+            target: its place; missing parents are created.
+            size: bytes that the file must have.
+            private: make new folders readable by their owner alone where the store has modes.
+
+        Returns:
+            True if the file stands at `target` with `size` bytes (moved now or before), False if neither
+            `source` nor `target` exists. After a lost answer both places are looked at.
+
+        Raises:
+            StoreRefusedError: something else stands at `target` (other size, or a folder), permission, quota.
+            StoreUnavailableError: it is unknown whether the file was moved.
+        """
+
+    @abstractmethod
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Delete a file, or with `recursive` a folder and all in it; missing is fine."""
