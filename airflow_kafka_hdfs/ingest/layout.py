@@ -1,0 +1,195 @@
+"""Names and places: every path that the package writes is made (and read back) here.
+
+Two roots: the *destination* holds data, staging, quarantine and owner files; the *state* root holds records only and is
+by default a folder of the destination.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from airflow_kafka_hdfs.exceptions import ConfigError
+from airflow_kafka_hdfs.model import RunRef
+
+ROOT = ".kafka_hdfs"
+SHARD = 1000
+_SAFE = re.compile(r"[A-Za-z0-9._\-~:=@ ]")
+_PLAN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
+_FILE = re.compile(
+    r"(?P<topic>[^+/]+)\+(?P<plan>\d{8}T\d{6}Z-[0-9a-f]{8})\+(?P<task>\d+)\+(?P<index>\d+)"
+    r"(?:\+(?P<partition>\d+)\+(?P<first>\d+)\+(?P<last>\d+))?(?P<extension>\.[A-Za-z0-9.]+)?"
+)
+
+
+def escape(text: str) -> str:
+    """One path element from any text, reversible by percent-decoding.
+
+    `/`, `%`, `+`, control and non-ASCII characters are percent-encoded as UTF-8, and so is a leading dot or
+    underscore, since such names are invisible to Hadoop readers.
+    """
+    encoded = "".join(
+        char if _SAFE.fullmatch(char) else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
+        for char in text
+    )
+    if encoded[:1] in (".", "_"):
+        encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
+    return encoded
+
+
+def plan_id(clock: datetime, hex8: str) -> str:
+    """`yyyyMMddTHHmmssZ-xxxxxxxx`: the plan's name in folders and files."""
+    return f"{clock.astimezone(UTC):%Y%m%dT%H%M%SZ}-{hex8}"
+
+
+def plan_key(pipeline: str, run: RunRef) -> str:
+    """16 hex digits under which a run finds its own plans again."""
+    text = "\n".join((pipeline, run.dag_id, run.group, run.run_id))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileName:
+    """`<topic>+<plan>+<task>+<index>[+<partition>+<first>+<last>]<extension>`.
+
+    The bracket is added when the file is closed and holds records of one Kafka partition alone.
+
+    Attributes:
+        index: number of the file in its task.
+        offsets: (partition, first offset, last offset), or None.
+        extension: with its dot, such as `.avro` or `.jsonl.gz`.
+    """
+
+    topic: str
+    plan: str
+    task: int
+    index: int
+    extension: str
+    offsets: tuple[int, int, int] | None = None
+
+    def __str__(self) -> str:
+        bracket = "+{}+{}+{}".format(*self.offsets) if self.offsets else ""
+        return f"{self.stem}{bracket}{self.extension}"
+
+    @property
+    def stem(self) -> str:
+        """The name before the bracket; known when the file is opened."""
+        return f"{self.topic}+{self.plan}+{self.task}+{self.index}"
+
+    @property
+    def sync_marker(self) -> bytes:
+        """16 bytes that separate the blocks of an Avro container, so that equal input gives equal bytes."""
+        return hashlib.sha256(self.stem.encode()).digest()[:16]
+
+    @classmethod
+    def parse(cls, name: str) -> FileName | None:
+        """The parts of a name, None if it is not one of ours."""
+        match = _FILE.fullmatch(name)
+        if match is None:
+            return None
+        part = match.groupdict()
+        offsets = None
+        if part["partition"] is not None:
+            offsets = (int(part["partition"]), int(part["first"]), int(part["last"]))
+        return cls(
+            topic=part["topic"],
+            plan=part["plan"],
+            task=int(part["task"]),
+            index=int(part["index"]),
+            extension=part["extension"] or "",
+            offsets=offsets,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StatePaths:
+    """Paths of the records of one pipeline, relative to its state root."""
+
+    plans: str = "plans"
+
+    def plan(self, key: str, counter: int) -> str:
+        """The `counter`-th plan of a run."""
+        return f"{self.plans}/{key}-{counter}"
+
+    def manifest(self, plan: str, task: int, k: int) -> str:
+        """The `k`-th manifest of a mapped task."""
+        return f"units/{plan}/{task}/{k}"
+
+    def units(self, plan: str) -> str:
+        """Folder of all manifests of a plan."""
+        return f"units/{plan}"
+
+    def commit(self, number: int) -> str:
+        """The commit record; sharded by thousands like the following."""
+        return _sharded("commits", number)
+
+    def published(self, number: int) -> str:
+        """Marker: the roll-forward of the commit is finished."""
+        return _sharded("published", number)
+
+    def announced(self, number: int) -> str:
+        """Marker: the commit's asset events are known to have been sent."""
+        return _sharded("announced", number)
+
+    def checkpoint(self, number: int) -> str:
+        """The log up to and with that number, summed up."""
+        return _sharded("checkpoints", number)
+
+
+def _sharded(folder: str, number: int) -> str:
+    return f"{folder}/{number // SHARD}/{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class DataPaths:
+    """Paths of one pipeline below the destination, apart from the data itself.
+
+    Args:
+        pipeline: id of the pipeline.
+
+    Raises:
+        ConfigError: an empty or reserved id.
+    """
+
+    pipeline: str
+
+    def __post_init__(self) -> None:
+        if not self.pipeline or self.pipeline in ("_owners", "_log"):
+            raise ConfigError("pipeline_id", self.pipeline, "any non-empty name other than _owners and _log")
+
+    @property
+    def home(self) -> str:
+        """The pipeline's folder; also the default state root."""
+        return f"{ROOT}/{escape(self.pipeline)}"
+
+    def staging(self, plan: str, task: int | None = None, attempt: str | None = None) -> str:
+        """Staging of a plan, of one of its tasks, or of one attempt of it."""
+        parts = [self.home, "staging", plan]
+        if task is not None:
+            parts.append(str(task))
+            if attempt is not None:
+                parts.append(attempt)
+        return "/".join(parts)
+
+    def quarantine(self, topic: str, plan: str, task: int) -> str:
+        """The quarantine file of one unit."""
+        return f"{self.home}/quarantine/{topic}/{topic}+{plan}+{task}.avro"
+
+    def superseded(self, number: int, path: str) -> str:
+        """Where a file goes that commit `number` supersedes."""
+        return f"{self.home}/superseded/{number}/{path}"
+
+    def owner(self, topic: str) -> str:
+        """The file that names the pipeline which owns a topic at this destination."""
+        return f"{ROOT}/_owners/{topic}"
+
+    def log_copy(self, number: int) -> str:
+        """Copy of a commit record beside the data, for `rebuild` when the state root is elsewhere."""
+        return _sharded(f"{ROOT}/_log/{escape(self.pipeline)}", number)
+
+
+def is_plan_id(text: str) -> bool:
+    """Whether a text is the name of a plan."""
+    return _PLAN_ID.fullmatch(text) is not None

@@ -1,0 +1,153 @@
+"""How records of the commit log are written: JSON with a format number, sorted keys and a digest of their own body.
+
+The fields of a record's dataclass are its JSON; `to_plain` and `from_plain` derive the mapping from the type hints, so
+that no record spells its fields three times.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from airflow_kafka_hdfs.exceptions import CorruptStateError, NewerFormatError
+from airflow_kafka_hdfs.ingest.ranges import Ranges
+
+T = TypeVar("T")
+
+FORMAT = 1
+"""Format that this version writes; every older one is read, a newer one is refused."""
+
+
+def encode(kind: str, record: object) -> bytes:
+    """One record as bytes.
+
+    Args:
+        kind: what kind of record it is (`plan`, `manifest`, `commit`, …).
+        record: a dataclass of `records` or `plans`.
+    """
+    body = {**to_plain(record), "record": kind, "format": FORMAT}
+    return _dump({**body, "digest": canonical_digest(body)}) + b"\n"
+
+
+def decode(path: str, kind: str, cls: type[T], data: bytes) -> T:
+    """A record from its bytes.
+
+    Args:
+        path: where it was found, for the error text.
+        kind: what it must be.
+        cls: its dataclass.
+        data: the file's content.
+
+    Raises:
+        CorruptStateError: no JSON, a digest that does not fit, another kind of record, missing or odd fields.
+        NewerFormatError: written by a newer version of this package.
+    """
+    try:
+        body = json.loads(data)
+    except ValueError as error:
+        raise CorruptStateError(path, f"not a JSON record ({len(data)} bytes): {error}") from error
+    if not isinstance(body, dict):
+        raise CorruptStateError(path, f"a record is a JSON object, found {type(body).__name__}")
+    version = body.get("format")
+    if isinstance(version, int) and version > FORMAT:
+        raise NewerFormatError(
+            f"{path} has format {version}, this version of airflow-provider-kafka-hdfs reads up to {FORMAT}; "
+            "upgrade the package on every worker before it runs on this state"
+        )
+    digest = body.pop("digest", None)
+    if digest != canonical_digest(body):
+        raise CorruptStateError(path, f"digest {digest!r} does not fit the content")
+    if body.pop("record", None) != kind:
+        raise CorruptStateError(path, f"expected a record of kind {kind!r}")
+    try:
+        return from_plain(cls, body)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptStateError(path, f"{type(error).__name__} in a {kind} record: {error}") from error
+
+
+def canonical_digest(value: object) -> str:
+    """`sha256:` digest of plain JSON values, equal for equal values."""
+    return "sha256:" + hashlib.sha256(_dump(value)).hexdigest()
+
+
+def bytes_digest(data: bytes) -> str:
+    """`sha256:` digest of bytes."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def to_plain(value: Any) -> Any:
+    """A record as plain JSON values; fields in order, ranges as lists of pairs."""
+    if isinstance(value, Ranges):
+        return value.to_json()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: to_plain(getattr(value, name)) for name in _fields(type(value))}
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    return value
+
+
+def from_plain(cls: type[T], body: Mapping[str, Any]) -> T:
+    """The inverse of `to_plain`; names that this version does not know are ignored, missing ones take defaults.
+
+    Raises:
+        KeyError, TypeError, ValueError: the values do not fit the dataclass.
+    """
+    read = _reader(typing.cast("Any", cls))
+    return typing.cast("T", read(body))
+
+
+@functools.cache
+def _fields(cls: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(cls))
+
+
+@functools.cache
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    """A function that builds a value of a type hint from plain JSON values."""
+    if hint is Ranges:
+        return Ranges.of
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return _dataclass_reader(hint)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType or origin is typing.Union:
+        (inner,) = (arg for arg in args if arg is not type(None))
+        read = _reader(inner)
+        return lambda value: None if value is None else read(value)
+    if origin is tuple and args[-1] is Ellipsis:
+        item = _reader(args[0])
+        return lambda value: tuple(item(element) for element in value)
+    if origin is tuple:
+        readers = [_reader(arg) for arg in args]
+        return lambda value: tuple(read(element) for read, element in zip(readers, value, strict=True))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        key, item = args[0], _reader(args[1])
+        return lambda value: {key(name): item(element) for name, element in value.items()}
+    return lambda value: value
+
+
+def _dataclass_reader(cls: type) -> Callable[[Any], Any]:
+    hints = typing.get_type_hints(cls)
+    readers = {name: _reader(hints[name]) for name in _fields(cls)}
+
+    def read(body: Mapping[str, Any]) -> Any:
+        return cls(**{name: readers[name](value) for name, value in body.items() if name in readers})
+
+    return read
+
+
+def _dump(value: Any) -> bytes:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return text.encode("utf-8", "surrogatepass")
