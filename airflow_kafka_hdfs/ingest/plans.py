@@ -79,9 +79,15 @@ class PlanEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Ranges left out of an interval plan because the plan of a live run holds them."""
+    """Ranges left out of an interval plan because the plan of a live run holds them.
+
+    Attributes:
+        plan: that plan.
+        log_head: its `Plan.log_head`, from where its records are looked for.
+    """
 
     plan: str
+    log_head: int
     key: PartitionKey
     ranges: Ranges
 
