@@ -139,7 +139,7 @@ def _unpublished(ctx: Context, state: PlanStanding) -> list[str]:
     for commit in state.commits:
         if commit.has_effects and ctx.state.status(ctx.log.paths.published(commit.number)) is None:
             lines.append(
-                f"commit {commit.number} is made, but not all its files are in place (see the log of `publish`): mend the "
-                "store, then clear `publish` or run `airflow kafka-hdfs state recover`; nothing is read again"
+                f"commit {commit.number} is made, but not all its files are in place (see the log of `publish`): "
+                "mend the store, then clear `publish` or run `airflow kafka-hdfs state recover`; nothing is read again"
             )
     return lines

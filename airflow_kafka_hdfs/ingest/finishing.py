@@ -1,0 +1,71 @@
+"""The publish step: commit, bring files into place, tell which commits are owed events, keep the log short, clean up.
+
+1. `committing.commit_plan`: one record, or none if nothing new is to be said.
+2. Staging of dropped units goes.
+3. Every commit without a marker is rolled forward, other runs' too.
+4. Commits that are whole and not announced are handed to the caller, who sends their events.
+5. A checkpoint if one is due, and a bounded part of the collector's work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from airflow_kafka_hdfs.ingest.collecting import GRACE, Collected, collect
+from airflow_kafka_hdfs.ingest.committing import CommitPolicy, commit_plan
+from airflow_kafka_hdfs.ingest.context import Context
+from airflow_kafka_hdfs.ingest.log import LogView
+from airflow_kafka_hdfs.ingest.plans import Plan
+from airflow_kafka_hdfs.ingest.publishing import Refusal, roll_forward_all
+from airflow_kafka_hdfs.ingest.records import Commit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What the publish step did.
+
+    Attributes:
+        record: the commit of this plan that it made, None if there was nothing left to record.
+        to_announce: published commits with datasets whose events are owed, this one and recovered ones.
+        refusals: files that the store refused; their commits wait for `state recover` or the next run.
+        view: the log afterwards.
+        collected: what the collector did.
+    """
+
+    record: Commit | None
+    to_announce: tuple[Commit, ...]
+    refusals: tuple[Refusal, ...]
+    view: LogView
+    collected: Collected
+
+
+def finish(ctx: Context, plan: Plan, policy: CommitPolicy, *, grace: timedelta = GRACE) -> Finished:
+    """Do the whole publish step of a run; doing it again is safe at any time.
+
+    Raises:
+        PlanEndedError, CorruptStateError: see `commit_plan`, `roll_forward`.
+        StoreUnavailableError: the store went away; a retry goes on where this one stopped.
+    """
+    result = commit_plan(ctx, plan, policy)
+    ctx.workers.map(ctx.data.delete, result.dropped_staging)
+    refusals = roll_forward_all(ctx, result.view)
+    owed = owed_events(ctx, result.view)
+    ctx.log.checkpoint_if_due(result.view)
+    collected = collect(ctx, grace=grace)
+    return Finished(
+        record=result.record,
+        to_announce=owed,
+        refusals=tuple(refusals),
+        view=result.view,
+        collected=collected,
+    )
+
+
+def owed_events(ctx: Context, view: LogView) -> tuple[Commit, ...]:
+    """Published commits with datasets whose asset events are not known to have been sent."""
+    open_ = set(ctx.log.unpublished(view))
+    numbers = [number for number in ctx.log.unannounced(view) if number not in open_]
+    known = [view.records[number] for number in numbers if number in view.records]
+    read = [commit for commit, _ in ctx.log.records(n for n in numbers if n not in view.records)]
+    return tuple(sorted((*known, *read), key=lambda commit: commit.number))
