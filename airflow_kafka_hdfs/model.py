@@ -56,7 +56,8 @@ class TopicInfo:
     Attributes:
         topic_id: KIP-516 id as the broker prints it (URL-safe base64).
         partitions: ids of its partitions, ascending.
-        fault: None, or why it can't be read (`denied`, `missing`, `no_metadata: …`).
+        fault: None, or why it can't be read (`denied`, `missing`, `broker_error: …`); id and partitions are then
+            empty.
     """
 
     name: str

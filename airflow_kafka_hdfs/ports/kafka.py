@@ -5,9 +5,29 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from airflow_kafka_hdfs.model import ConsumerRecord, PartitionOffsets, TopicInfo, TopicPartition
+
+
+class Fault(StrEnum):
+    """Why a topic or partition can't be read: the short codes of records, metrics and reports.
+
+    One word everywhere, whether metadata, offsets or reading met it. A code may be followed by `: ` and what the
+    broker said, where that is more than the code.
+    """
+
+    MISSING = "missing"
+    """No such topic, or the topic has no such partition."""
+    DENIED = "denied"
+    """The broker refuses the connection's user."""
+    NO_LEADER = "no_leader"
+    """The partition has no leader now."""
+    CORRUPT = "corrupt"
+    """The broker's data fail their checksum or can't be unpacked."""
+    BROKER_ERROR = "broker_error"
+    """Anything else that the broker answers for this topic or partition."""
 
 
 class TopicCatalog(Protocol):
@@ -34,7 +54,7 @@ class TopicCatalog(Protocol):
         """Log start, last stable offset and high watermark of all partitions in batched look-ups.
 
         Returns:
-            For each partition its offsets, or a short reason why they can't be had (`denied`, `no_leader`, …).
+            For each partition its offsets, or a `Fault` code why they can't be had.
 
         Raises:
             KafkaUnavailableError: the cluster did not answer in time.
@@ -48,7 +68,7 @@ class TopicCatalog(Protocol):
             times: milliseconds since the epoch.
 
         Returns:
-            For each partition the offset, None if no record is that young, or a short reason as in `offsets`.
+            For each partition the offset, None if no committed record is that young, or a code as in `offsets`.
         """
 
 
@@ -94,8 +114,9 @@ class Poll:
         batch: the records.
         positions: next offset to be read of each partition that made progress, control records and
             end-of-partition events included; this, not the last record, tells that a range is finished.
-        out_of_range: partitions whose position lies outside what the broker holds.
-        faults: partitions that can't be read any more (`denied`, `unknown_topic`, …); terminal.
+        out_of_range: partitions whose position lies outside what the broker holds; told once, they bring nothing
+            more until `seek`.
+        faults: partitions that can't be read any more, with their `Fault` code; terminal, told once.
     """
 
     batch: RecordBatch

@@ -1,0 +1,284 @@
+"""Avro object container files built from datums that are encoded already.
+
+A file is a header (magic, metadata map, sync marker) and blocks (count, size, data, sync marker), as the Avro
+specification has it. Nothing here knows a schema's meaning: a datum goes into a block byte for byte. Where a block
+ends depends on the datums alone, never on the batches in which they came, so that every tier of the fast path and
+every retry of a plan writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_kafka_hdfs.ports.schemas import Compressor
+from airflow_kafka_hdfs.ports.store import StagedWriter
+
+MAGIC = b"Obj\x01"
+SYNC_SIZE = 16
+BLOCK_BYTES = 60 * 1024
+"""A block is complete with the datum that brings it to this size: blocks of small datums stay below 64 KiB."""
+
+Chunk = tuple[bytes, int]
+"""Datums laid end to end, and how many they are."""
+
+
+def encode_long(number: int) -> bytes:
+    """Avro's zigzag variable-length coding of a signed 64-bit number."""
+    rest = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while rest > 0x7F:
+        out.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    out.append(rest)
+    return bytes(out)
+
+
+def encode_bytes(data: bytes) -> bytes:
+    """Avro's `bytes` and `string`: length, then content."""
+    return encode_long(len(data)) + data
+
+
+def sync_marker(stem: str) -> bytes:
+    """Sync marker of a file.
+
+    Args:
+        stem: the file's name before the bracket of offsets and the extension, `<topic>+<plan>+<task>+<i>`.
+
+    Returns:
+        The first 16 bytes of the SHA-256 of the name, so that a file depends on its plan alone.
+    """
+    return hashlib.sha256(stem.encode()).digest()[:SYNC_SIZE]
+
+
+def header(schema: str, codec: str, metadata: Mapping[str, str | bytes], sync: bytes) -> bytes:
+    """Header of a container file.
+
+    Args:
+        schema: writer schema as JSON text, written as it is.
+        codec: name for `avro.codec`.
+        metadata: further entries in their order; keys that start with `avro.` belong to the format.
+        sync: 16 bytes.
+
+    Raises:
+        ValueError: the sync marker has another size, or a key is one of the format's.
+    """
+    if len(sync) != SYNC_SIZE:
+        raise ValueError(f"sync marker: got {len(sync)} bytes; an Avro container has {SYNC_SIZE}")
+    reserved = [key for key in metadata if key.startswith("avro.")]
+    if reserved:
+        raise ValueError(f"metadata keys {reserved} are reserved by the Avro format; use a prefix of your own")
+    entries: dict[str, str | bytes] = {"avro.schema": schema, "avro.codec": codec, **metadata}
+    parts = [MAGIC, encode_long(len(entries))]
+    for key, value in entries.items():
+        parts.append(encode_bytes(key.encode()))
+        parts.append(encode_bytes(value.encode() if isinstance(value, str) else value))
+    return b"".join((*parts, b"\x00", sync))
+
+
+class Digest(Protocol):
+    """A running digest; the objects of `hashlib` are such."""
+
+    @property
+    def name(self) -> str:
+        """Algorithm, as written before the colon."""
+
+    def update(self, data: bytes, /) -> None:
+        """Take more bytes."""
+
+    def hexdigest(self) -> str:
+        """The digest so far."""
+
+
+class Crc32:
+    """CRC-32 (ISO 3309): as cheap as a copy, and made for what it is here for, damage on the way.
+
+    Args:
+        function: `crc32(data, value) -> value`; a faster one than zlib's may be handed in.
+    """
+
+    name = "crc32"
+
+    def __init__(self, function: Callable[[bytes, int], int] = zlib.crc32) -> None:
+        self._function = function
+        self._value = 0
+
+    def update(self, data: bytes, /) -> None:
+        """Take more bytes."""
+        self._value = self._function(data, self._value)
+
+    def hexdigest(self) -> str:
+        """Eight hex digits."""
+        return f"{self._value:08x}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSummary:
+    """What a closed file holds.
+
+    Attributes:
+        size: bytes.
+        digest: `algorithm:hex` over all bytes.
+        records: datums.
+        blocks: container blocks.
+    """
+
+    size: int
+    digest: str
+    records: int
+    blocks: int
+
+
+class BlockBuilder:
+    """Collects datums and hands out complete blocks, not yet compressed.
+
+    Args:
+        limit: bytes that complete a block.
+    """
+
+    __slots__ = ("_count", "_fill", "_parts", "limit")
+
+    def __init__(self, limit: int = BLOCK_BYTES) -> None:
+        if limit < 1:
+            raise ValueError(f"limit: got {limit}; a block needs at least 1 byte")
+        self.limit = limit
+        self._parts: list[bytes] = []
+        self._fill = 0
+        self._count = 0
+
+    @property
+    def fill(self) -> int:
+        """Bytes in the open block, less than `limit`."""
+        return self._fill
+
+    @property
+    def count(self) -> int:
+        """Datums in the open block."""
+        return self._count
+
+    def add(self, data: bytes, count: int = 1) -> Chunk | None:
+        """Add a chunk; it must not go on after the datum that brings the block to its limit.
+
+        Args:
+            data: whole datums, end to end.
+            count: how many.
+
+        Returns:
+            The block if it is complete now.
+        """
+        self._parts.append(data)
+        self._fill += len(data)
+        self._count += count
+        return self.take() if self._fill >= self.limit else None
+
+    def take(self) -> Chunk | None:
+        """The open block as it is, None if it holds no datum."""
+        if not self._count:
+            return None
+        block = (self._parts[0] if len(self._parts) == 1 else b"".join(self._parts), self._count)
+        self._parts = []
+        self._fill = self._count = 0
+        return block
+
+
+class AvroContainerWriter:
+    """One Avro container file being written through a store's staged writer.
+
+    The header is written at once. An error of the store leaves the file of no use: call `abort`.
+
+    Args:
+        out: an open new file.
+        schema: schema of the file as JSON text.
+        compressor: codec of the blocks.
+        sync: sync marker, see `sync_marker`.
+        metadata: further header entries.
+        block_bytes: bytes, before compression, that complete a block.
+        digest: a fresh running digest, CRC-32 by default.
+    """
+
+    def __init__(
+        self,
+        out: StagedWriter,
+        *,
+        schema: str,
+        compressor: Compressor,
+        sync: bytes,
+        metadata: Mapping[str, str | bytes] | None = None,
+        block_bytes: int = BLOCK_BYTES,
+        digest: Digest | None = None,
+    ) -> None:
+        self._out = out
+        self._compressor = compressor
+        self._sync = sync
+        self._digest: Digest = digest or Crc32()
+        self._builder = BlockBuilder(block_bytes)
+        self._size = self._records = self._blocks = 0
+        self._write(header(schema, compressor.name, metadata or {}, sync))
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far; the open block is not among them."""
+        return self._size
+
+    @property
+    def records(self) -> int:
+        """Datums taken so far, the open block's too."""
+        return self._records
+
+    @property
+    def fill(self) -> int:
+        """Bytes in the open block: what the next chunk has to know, see `BlockBuilder.add`."""
+        return self._builder.fill
+
+    @property
+    def limit(self) -> int:
+        """Bytes that complete a block."""
+        return self._builder.limit
+
+    def append(self, datum: bytes) -> None:
+        """Add one datum. Raises StoreUnavailableError, StoreRefusedError when it completes a block."""
+        self.extend(((datum, 1),))
+
+    def extend(self, chunks: Iterable[Chunk]) -> None:
+        """Add chunks, each cut at the end of a block at the latest.
+
+        Raises:
+            StoreUnavailableError: transient, the file is of no use any more.
+            StoreRefusedError: permission, quota, no space.
+        """
+        for data, count in chunks:
+            self._records += count
+            block = self._builder.add(data, count)
+            if block:
+                self._write_block(block)
+
+    def close(self) -> FileSummary:
+        """Write the open block and finish the file. Raises as `extend`; the file must not be listed then."""
+        block = self._builder.take()
+        if block:
+            self._write_block(block)
+        self._out.close()
+        return FileSummary(
+            size=self._size,
+            digest=f"{self._digest.name}:{self._digest.hexdigest()}",
+            records=self._records,
+            blocks=self._blocks,
+        )
+
+    def abort(self) -> None:
+        """Give the file up; never raises."""
+        self._out.abort()
+
+    def _write_block(self, block: Chunk) -> None:
+        data, count = block
+        packed = self._compressor.compress(data)
+        self._write(b"".join((encode_long(count), encode_long(len(packed)), packed, self._sync)))
+        self._blocks += 1
+
+    def _write(self, data: bytes) -> None:
+        self._out.write(data)
+        self._digest.update(data)
+        self._size += len(data)

@@ -1,0 +1,1 @@
+"""In-memory stand-ins for the ports, deterministic, for unit tests, crash tests and the simulator."""

@@ -1,0 +1,82 @@
+"""Apicurio Registry: a schema registry that speaks the Confluent REST API."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import requests
+
+from tests.stack.java import java_command, java_env, unpacked
+from tests.stack.process import Child, Service, free_port, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+JARS = "apicurio-3.3.3"
+
+
+class ApicurioRegistry(Service):
+    """Apicurio Registry 3.3; its schemas and their ids outlive a stop and start on the same folder.
+
+    Args:
+        folder: Data and logs.
+        properties: Settings (Quarkus and Apicurio names) on top of ours.
+        heap_mb: Java heap.
+        detached: The process outlives this one (``stack up``).
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        properties: Mapping[str, str] | None = None,
+        heap_mb: int = 256,
+        detached: bool = False,
+    ) -> None:
+        self.folder = folder
+        self.port = free_port()
+        home = unpacked(JARS)
+        settings = {
+            "quarkus.http.host": "127.0.0.1",
+            "quarkus.http.port": str(self.port),
+            "quarkus.log.level": "WARN",
+            "quarkus.banner.enabled": "false",
+            "apicurio.storage.kind": "sql",
+            "apicurio.storage.sql.kind": "h2",
+            "apicurio.datasource.url": f"jdbc:h2:file:{folder / 'registry'};DB_CLOSE_ON_EXIT=FALSE",
+        } | dict(properties or {})
+        options = [f"-D{name}={value}" for name, value in settings.items()]
+        command = java_command("-jar", home / "quarkus-run.jar", heap_mb=heap_mb, options=options)
+        self._child = Child(
+            "registry", command, folder / "logs", env=java_env([]), cwd=home, detached=detached
+        )
+
+    @property
+    def children(self) -> Sequence[Child]:
+        return [self._child]
+
+    @property
+    def url(self) -> str:
+        """Base of the Confluent-compatible API: ``http://127.0.0.1:port/apis/ccompat/v7``."""
+        return f"http://127.0.0.1:{self.port}/apis/ccompat/v7"
+
+    def start(self) -> Self:
+        self._child.start()
+        self.wait_ready()
+        return self
+
+    def wait_ready(self, timeout: float = 90.0) -> None:
+        """Wait until the registry lists its subjects."""
+        wait_until(
+            lambda: requests.get(f"{self.url}/subjects", timeout=5).ok,
+            what="the schema registry answers",
+            timeout=timeout,
+            children=[self._child],
+        )
+
+    def register(self, subject: str, schema: str) -> int:
+        """Register an Avro schema (JSON text) and return its id."""
+        answer = requests.post(f"{self.url}/subjects/{subject}/versions", json={"schema": schema}, timeout=30)
+        answer.raise_for_status()
+        return int(answer.json()["id"])
