@@ -148,7 +148,7 @@ class CommitLog:
         Returns:
             Number of the checkpoint that was made, None if none was due.
         """
-        if view.head // CHECKPOINT_EVERY <= view.checkpoint // CHECKPOINT_EVERY or view.head < CHECKPOINT_EVERY - 1:
+        if view.head - view.checkpoint < CHECKPOINT_EVERY:
             return None
         open_, silent = set(self.unpublished(view)), set(self.unannounced(view))
         state = view.state.marked(published=view.state.unpublished - open_, announced=view.state.unannounced - silent)

@@ -69,12 +69,10 @@ class HdfsCluster(Service):
         self._rpc = [free_port() for _ in range(2 if ha else 1)]
         self._http = [free_port() for _ in self._rpc]
         self._namenodes = [
-            self._child("namenode", number, f"{_SERVER}.namenode.NameNode")
-            for number in range(1, len(self._rpc) + 1)
+            self._child("namenode", number, f"{_SERVER}.namenode.NameNode") for number in range(1, len(self._rpc) + 1)
         ]
         self._datanodes = [
-            self._child("datanode", number, f"{_SERVER}.datanode.DataNode")
-            for number in range(1, datanodes + 1)
+            self._child("datanode", number, f"{_SERVER}.datanode.DataNode") for number in range(1, datanodes + 1)
         ]
 
     @property
@@ -244,12 +242,8 @@ class HdfsCluster(Service):
         return children[number - 1]
 
     def _child(self, kind: str, number: int, main: str) -> Child:
-        command = java_command(
-            main, *self._own_settings(kind, number), heap_mb=self._heap_mb, options=_OPTIONS
-        )
-        return Child(
-            f"{kind}-{number}", command, self.folder / "logs", env=self._env(), detached=self._detached
-        )
+        command = java_command(main, *self._own_settings(kind, number), heap_mb=self._heap_mb, options=_OPTIONS)
+        return Child(f"{kind}-{number}", command, self.folder / "logs", env=self._env(), detached=self._detached)
 
     def _env(self) -> dict[str, str]:
         # The configuration folder comes first: Hadoop looks for its files, and for its web pages, on the

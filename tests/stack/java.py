@@ -140,9 +140,7 @@ def _fetch(artifact: _Artifact) -> None:
             trouble = error
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-    raise ServiceError(
-        f"can't fetch {artifact.group}:{artifact.name}:{artifact.version} ({_TRIES} tries): {trouble}"
-    )
+    raise ServiceError(f"can't fetch {artifact.group}:{artifact.name}:{artifact.version} ({_TRIES} tries): {trouble}")
 
 
 @contextmanager

@@ -110,9 +110,7 @@ class KafkaCluster(Service):
         if not self._id_file.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             # Kafka's own generator avoids a leading "-", which its command lines take for an option.
-            self._id_file.write_text(
-                "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
-            )
+            self._id_file.write_text("A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:])
         return self._id_file.read_text()
 
     @property
@@ -184,9 +182,7 @@ class KafkaCluster(Service):
         """Let a frozen node go on."""
         self._node(number).child.resume()
 
-    def create_topic(
-        self, name: str, partitions: int = 1, *, config: Mapping[str, str | int] | None = None
-    ) -> str:
+    def create_topic(self, name: str, partitions: int = 1, *, config: Mapping[str, str | int] | None = None) -> str:
         """Create a topic and wait until all its partitions have leaders.
 
         Time stamps of test events often lie in the past, and a broker removes what is older than
@@ -227,12 +223,8 @@ class KafkaCluster(Service):
         for future in self.admin.create_acls([everyone, denied]).values():
             future.result(timeout=30)
 
-    def _acl(
-        self, topic: str, who: str, operation: AclOperation, permission: AclPermissionType
-    ) -> AclBinding:
-        return AclBinding(
-            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, who, "*", operation, permission
-        )
+    def _acl(self, topic: str, who: str, operation: AclOperation, permission: AclPermissionType) -> AclBinding:
+        return AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, who, "*", operation, permission)
 
     def _running(self) -> list[Child]:
         return [child for child in self.children if child.is_running()]
@@ -348,9 +340,7 @@ class KafkaCluster(Service):
                 "node.id": str(node.number),
                 "directory.id": base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="),
             }
-            lines = (
-                f"{key}={own.get(key, value)}" for key, _, value in (line.partition("=") for line in meta)
-            )
+            lines = (f"{key}={own.get(key, value)}" for key, _, value in (line.partition("=") for line in meta))
             (node.folder / "meta.properties").write_text("\n".join(lines) + "\n")
 
     def _make_scram_users(self) -> None:
@@ -358,8 +348,7 @@ class KafkaCluster(Service):
         for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
             info = ScramCredentialInfo(mechanism, 4096)
             wanted: list[UserScramCredentialAlteration] = [
-                UserScramCredentialUpsertion(user, info, password.encode())
-                for user, password in self.users.items()
+                UserScramCredentialUpsertion(user, info, password.encode()) for user, password in self.users.items()
             ]
             for future in self.admin.alter_user_scram_credentials(wanted).values():
                 future.result(timeout=30)

@@ -37,9 +37,7 @@ class PostgresServer(Service):
         detached: The server outlives this process (``stack up``).
     """
 
-    def __init__(
-        self, folder: Path, *, settings: dict[str, str] | None = None, detached: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, *, settings: dict[str, str] | None = None, detached: bool = False) -> None:
         self.folder = folder
         self.port = free_port()
         self._user = _UNPRIVILEGED if os.geteuid() == 0 else None

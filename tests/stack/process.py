@@ -79,9 +79,7 @@ class _Guard:
                 self._process.stdin.write(" ".join(map(str, words)).encode() + b"\n")
                 self._process.stdin.flush()
             except BrokenPipeError:
-                raise ServiceError(
-                    "the guard process of the stack has ended: start a new Python process"
-                ) from None
+                raise ServiceError("the guard process of the stack has ended: start a new Python process") from None
 
 
 _guard = _Guard()
@@ -212,9 +210,7 @@ class Child:
     def _signal(self, signal_number: int) -> None:
         process = self.process_id.process()
         if process is None:
-            raise ServiceError(
-                f"{self.name} (pid {self.pid}) does not run, so it can't be sent signal {signal_number}"
-            )
+            raise ServiceError(f"{self.name} (pid {self.pid}) does not run, so it can't be sent signal {signal_number}")
         process.send_signal(signal_number)
 
 
@@ -254,9 +250,7 @@ def wait_until(
             raise ServiceError(f"waited until {what}, but {_ended_text(ended)}")
         if time.monotonic() > deadline:
             last = f"; the last try failed: {trouble!r}" if trouble else ""
-            raise ServiceError(
-                f"waited {timeout:g} s in vain until {what}{last}{_tails(watched)}"
-            ) from trouble
+            raise ServiceError(f"waited {timeout:g} s in vain until {what}{last}{_tails(watched)}") from trouble
         time.sleep(every)
 
 
@@ -300,9 +294,7 @@ def run(
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        output = (
-            error.output.decode(errors="replace") if isinstance(error.output, bytes) else error.output or ""
-        )
+        output = error.output.decode(errors="replace") if isinstance(error.output, bytes) else error.output or ""
         raise ServiceError(f"{what} did not end in {timeout:g} s:\n{output[-3000:]}") from None
     if done.returncode != 0:
         raise ServiceError(f"{what} failed with status {done.returncode}:\n{done.stdout[-3000:]}")

@@ -48,9 +48,7 @@ class ApicurioRegistry(Service):
         } | dict(properties or {})
         options = [f"-D{name}={value}" for name, value in settings.items()]
         command = java_command("-jar", home / "quarkus-run.jar", heap_mb=heap_mb, options=options)
-        self._child = Child(
-            "registry", command, folder / "logs", env=java_env([]), cwd=home, detached=detached
-        )
+        self._child = Child("registry", command, folder / "logs", env=java_env([]), cwd=home, detached=detached)
 
     @property
     def children(self) -> Sequence[Child]:
