@@ -49,7 +49,7 @@ def collect(ctx: Context, *, grace: timedelta = GRACE, most: int = 20) -> Collec
     """
     plans = sorted(all_plans(ctx), key=lambda plan: plan.plan)
     known = {plan.plan for plan in plans}
-    old = [plan for plan in plans if _is_old(ctx, plan.plan, grace)][:most]
+    old = [plan for plan in plans if is_old(ctx, plan.plan, grace)][:most]
     aborted: list[str] = []
     settled: list[str] = []
     view = ctx.log.read(since=min((plan.log_head for plan in old), default=None))
@@ -90,7 +90,7 @@ def _orphans(ctx: Context, known: set[str], grace: timedelta) -> list[str]:
     found = []
     for store, parent in ((ctx.data, f"{ctx.log.data_paths.home}/staging"), (ctx.state, "units")):
         for folder in store.list(parent):
-            if folder.name not in known and _is_old(ctx, folder.name, grace):
+            if folder.name not in known and is_old(ctx, folder.name, grace):
                 store.delete(folder.path, recursive=True)
                 found.append(folder.name)
     return sorted(set(found))
@@ -108,6 +108,6 @@ def _superseded(ctx: Context, view: LogView, grace: timedelta, most: int) -> lis
     return found
 
 
-def _is_old(ctx: Context, plan: str, grace: timedelta) -> bool:
+def is_old(ctx: Context, plan: str, grace: timedelta) -> bool:
     """By the clock in the plan's name; a name that is none of ours is never old."""
     return is_plan_id(plan) and plan.split("-")[0] < (ctx.clock.now() - grace).strftime("%Y%m%dT%H%M%SZ")

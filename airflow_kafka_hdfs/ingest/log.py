@@ -155,9 +155,15 @@ class CommitLog:
         self.state.put_if_absent(self.paths.checkpoint(view.head), wire.encode("checkpoint", Checkpoint.of(state)))
         return view.head
 
-    def recomputed(self) -> LogState:
-        """The sum of all records from number 0 on, checkpoints ignored; for `state doctor`."""
-        return self._folded(LogState(), self._tail(-1))
+    def recomputed(self, upto: Iterable[int]) -> dict[int, LogState]:
+        """The sums of records 0 to each of the given numbers, checkpoints ignored; for `state doctor`."""
+        wanted, tail = set(upto), self._tail(-1)
+        state, sums = LogState(), {}
+        for item in tail:
+            state = self._folded(state, [item])
+            if state.head in wanted:
+                sums[state.head] = state
+        return sums
 
     def checkpoints(self) -> list[int]:
         """Numbers of all checkpoints, newest first; a stale listing only costs time."""

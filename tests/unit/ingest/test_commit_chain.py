@@ -489,7 +489,7 @@ def test_checkpoints_shorten_reading_and_equal_the_sum_of_all_records():
         finish(job.ctx, plan, FULL)
     view = job.ctx.log.read()
     assert view.checkpoint == 39
-    assert view.state.coverage == job.ctx.log.recomputed().coverage
+    assert view.state.coverage == job.ctx.log.recomputed([view.head])[view.head].coverage
     assert job.ctx.log.checkpoints() == [39, 19]
     newest = job.ctx.log.checkpoint_at(39)
     assert Checkpoint.of(newest.state()) == newest

@@ -1,0 +1,252 @@
+"""The shared simulated store, one handle per actor, and the invariants that hold after every single change of it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from airflow_kafka_hdfs.exceptions import StoreRefusedError, StoreUnavailableError
+from airflow_kafka_hdfs.ingest.layout import ROOT
+from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.ports.store import StagedWriter, Store
+from tests.fakes.faulty_store import Crash
+
+Id = tuple[str, int, int]
+
+
+class Violation(AssertionError):
+    """An invariant is broken."""
+
+
+class Disk:
+    """All files, with a check at each change.
+
+    Visible data files hold one JSON object per line that names its topic, partition and offset, so that what is visible
+    can be told from the bytes alone.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.files: dict[str, bytes] = {}
+        self.times: dict[str, float] = {}
+        self.visible: dict[Id, str] = {}
+        self.commits: dict[int, dict] = {}
+        self.listed: dict[str, int] = {}
+        self.staged: dict[str, str] = {}
+        self.superseded: set[str] = set()
+        self.claims: dict[tuple[str, str, int], dict[str, tuple[int, int, str]]] = {}
+
+    # changes
+
+    def put(self, path: str, data: bytes) -> None:
+        self.files[path] = data
+        self.times[path] = self.clock()
+        if "/commits/" in path:
+            self._commit(path, data)
+
+    def move(self, source: str, target: str) -> None:
+        data = self.files.pop(source)
+        self.times.pop(source)
+        self._hidden(source, data)
+        self.files[target] = data
+        self.times[target] = self.clock()
+        self._shown(target, data)
+        self._stands(source)
+
+    def remove(self, path: str) -> None:
+        data = self.files.pop(path, None)
+        self.times.pop(path, None)
+        if data is not None:
+            self._hidden(path, data)
+            if "/commits/" in path:
+                raise Violation(f"a commit record was deleted: {path}")
+            self._stands(path)
+
+    # invariants
+
+    def _commit(self, path: str, data: bytes) -> None:
+        record = json.loads(data)
+        number = record["number"]
+        if number in self.commits:
+            raise Violation(f"commit {number} was written twice")
+        if number and number - 1 not in self.commits:
+            raise Violation(f"commit {number} was written before commit {number - 1}")
+        self.commits[number] = record
+        for item in record["superseded"]:
+            self.superseded.add(item["path"])
+        for entry in record["files"]:
+            self.listed[entry["path"]] = number
+            self.staged[entry["staged"]] = entry["path"]
+            if not self._is_at(entry["staged"], entry["path"]):
+                raise Violation(f"commit {number} lists {entry['staged']}, which does not stand")
+
+    def _shown(self, path: str, data: bytes) -> None:
+        if path.startswith(ROOT):
+            return
+        if path not in self.listed:
+            raise Violation(f"a file is visible that no record names: {path}")
+        for record in records(path, data):
+            if record in self.visible:
+                raise Violation(f"{record} is visible twice: in {self.visible[record]} and in {path}")
+            self.visible[record] = path
+
+    def _hidden(self, path: str, data: bytes) -> None:
+        if not path.startswith(ROOT):
+            if path not in self.superseded:
+                raise Violation(f"a live file was taken away: {path}")
+            for record in records(path, data):
+                self.visible.pop(record, None)
+
+    def _stands(self, source: str) -> None:
+        target = self.staged.get(source)
+        if target is not None and target not in self.superseded and not self._is_at(source, target):
+            raise Violation(f"the file of a record stands neither in staging nor in place: {target}")
+
+    def _is_at(self, staged: str, target: str) -> bool:
+        return staged in self.files or target in self.files or target in self.superseded
+
+
+def records(path: str, data: bytes) -> Iterator[Id]:
+    """(topic, partition, offset) of each line of a visible file."""
+    for line in data.splitlines():
+        with_identity = json.loads(line)
+        yield with_identity["t"], with_identity["p"], with_identity["o"]
+
+
+class SimulatedStore(Store):
+    """One actor's handle of the disk.
+
+    Args:
+        disk: shared by all.
+        prefix: path of the root on the disk.
+        pause: called before each call.
+        chance: seeded; decides on lost answers, torn writes and stale listings.
+        lost_answers: share of changing calls whose answer is lost after they took effect.
+        stale_listings: share of listings that miss the newest file.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        pause: Callable[[str], None],
+        chance: random.Random,
+        *,
+        prefix: str = "",
+        lost_answers: float = 0.0,
+        stale_listings: float = 0.0,
+        conditional_put: bool = False,
+    ) -> None:
+        self.root = f"sim://{prefix}"
+        self._disk = disk
+        self._pause = pause
+        self._chance = chance
+        self._prefix = prefix
+        self._lost = lost_answers
+        self._stale = stale_listings
+        self._copies = conditional_put
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self._pause("put")
+        full = self._prefix + path
+        have = self._disk.files.get(full)
+        if have is None:
+            self._disk.put(full, data)
+        self._maybe_lose("put_if_absent", path)
+        return have is None or have == data
+
+    def get(self, path: str) -> bytes | None:
+        self._pause("get")
+        return self._disk.files.get(self._prefix + path)
+
+    def status(self, path: str) -> FileStatus | None:
+        self._pause("status")
+        full = self._prefix + path
+        data = self._disk.files.get(full)
+        if data is not None:
+            return FileStatus(path=path, size=len(data), modified=self._disk.times[full])
+        is_folder = any(name.startswith(full + "/") for name in self._disk.files)
+        return FileStatus(path=path, size=0, is_dir=True) if is_folder else None
+
+    def list(self, path: str) -> list[FileStatus]:
+        self._pause("list")
+        start = f"{self._prefix}{path}/" if path else self._prefix
+        found: dict[str, FileStatus] = {}
+        for name in [name for name in self._disk.files if name.startswith(start)]:
+            rest = name[len(start) :]
+            head, is_deeper = rest.split("/")[0], "/" in rest
+            child = f"{path}/{head}" if path else head
+            if is_deeper:
+                found[child] = FileStatus(path=child, size=0, is_dir=True)
+            else:
+                size, modified = len(self._disk.files[name]), self._disk.times[name]
+                found[child] = FileStatus(path=child, size=size, modified=modified)
+        if found and self._stale and self._chance.random() < self._stale:
+            found.pop(max(found, key=lambda child: found[child].modified or 0.0))
+        return [found[child] for child in sorted(found)]
+
+    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+        self._pause("create")
+        full = self._prefix + path
+        if full in self._disk.files:
+            raise StoreRefusedError("create", path, "exists")
+        self._disk.put(full, b"")
+        return _Writer(self, full)
+
+    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
+        self._pause("promote")
+        full_source, full_target = self._prefix + source, self._prefix + target
+        there = self._disk.files.get(full_target)
+        if there is not None:
+            if len(there) != size:
+                raise StoreRefusedError("promote", target, f"{len(there)} bytes stand there, expected {size}")
+            return True
+        if full_source not in self._disk.files:
+            return False
+        if len(self._disk.files[full_source]) != size:
+            raise StoreRefusedError("promote", source, "other size")
+        self._disk.move(full_source, full_target)
+        self._maybe_lose("promote", target)
+        return True
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        self._pause("delete")
+        full = self._prefix + path
+        names = [full] if full in self._disk.files else []
+        if recursive:
+            names += [name for name in self._disk.files if name.startswith(full + "/")]
+        for name in sorted(names):
+            self._disk.remove(name)
+
+    def _maybe_lose(self, action: str, path: str) -> None:
+        if self._lost and self._chance.random() < self._lost:
+            raise StoreUnavailableError(action, path, "the answer was lost after success")
+
+
+class _Writer(StagedWriter):
+    def __init__(self, store: SimulatedStore, path: str) -> None:
+        self._store = store
+        self._path = path
+        self._data = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self._data += data
+
+    def close(self) -> None:
+        try:
+            self._store._pause("close")
+        except Crash:
+            with suppress(KeyError):
+                self._torn()
+            raise
+        if self._path in self._store._disk.files:
+            self._store._disk.files[self._path] = bytes(self._data)
+
+    def _torn(self) -> None:
+        cut = self._store._chance.randrange(len(self._data) + 1)
+        if self._path in self._store._disk.files:
+            self._store._disk.files[self._path] = bytes(self._data[:cut])
+
+    def abort(self) -> None:
+        return
