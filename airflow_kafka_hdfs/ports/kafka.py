@@ -153,5 +153,17 @@ class RecordReader(Protocol):
         """Fetch no more of these partitions."""
 
     @abstractmethod
+    def trouble(self) -> str:
+        """What the client said last about lost brokers or failed log-ins, empty if nothing: for the text of errors."""
+
+    @abstractmethod
     def close(self) -> None:
         """Leave; never raises, never blocks for long."""
+
+
+class OffsetMirror(Protocol):
+    """A copy of our offsets for lag tools; never read by us, so it never raises."""
+
+    @abstractmethod
+    def copy(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Set the next offset to be read of each partition. Returns whether all were taken; trouble is logged."""

@@ -28,7 +28,12 @@ class SchemaRegistry(Protocol):
 
 
 class AvroCodec(Protocol):
-    """Decoding and encoding of single Avro datums. Schemas are JSON text; parsed forms are cached."""
+    """Decoding and encoding of single Avro datums. Schemas are JSON text; parsed forms are cached.
+
+    Values are those of the base types: a `timestamp-millis` is an int, a `decimal` its bytes, so that every datum can
+    be decoded and comes back unchanged. In a union of several named types a value is a pair (full name, value), since
+    the value alone would not tell which one it was.
+    """
 
     @abstractmethod
     def parse(self, schema: str) -> Any:
@@ -51,8 +56,14 @@ class AvroCodec(Protocol):
         """
 
     @abstractmethod
-    def encode(self, schema: str, value: Any) -> bytes:
+    def encode(self, schema: str, value: Any, *, check: bool = True) -> bytes:
         """Encode one value.
+
+        Args:
+            schema: of the value.
+            value: as `decode` gives it; fields with a default may be missing.
+            check: whether to prove first that the value fits, unknown fields and the range of ints included. Values
+                that `decode` gave for the same schema need no proof, which costs more than the encoding.
 
         Raises:
             DecodeError: `unencodable`: the value does not fit the schema.
@@ -60,7 +71,7 @@ class AvroCodec(Protocol):
 
 
 class Compressor(Protocol):
-    """One Avro or file codec.
+    """One codec of Avro blocks; not to be shared between threads.
 
     Attributes:
         name: as in the `avro.codec` header.
@@ -71,3 +82,35 @@ class Compressor(Protocol):
     @abstractmethod
     def compress(self, block: bytes) -> bytes:
         """The block as it stands in a container (snappy with its CRC-32)."""
+
+
+class StreamCompressor(Protocol):
+    """Compresses one file as it grows.
+
+    Attributes:
+        name: of the codec.
+        suffix: what is added to the file's name, empty for `null`.
+    """
+
+    name: str
+    suffix: str
+
+    @abstractmethod
+    def compress(self, data: bytes) -> bytes:
+        """What can be written now; perhaps nothing yet."""
+
+    @abstractmethod
+    def finish(self) -> bytes:
+        """The rest; the compressor is of no use afterwards."""
+
+
+class Codecs(Protocol):
+    """The codecs by the names of the `codec` argument."""
+
+    @abstractmethod
+    def block(self, name: str) -> Compressor:
+        """A compressor of Avro blocks: `null`, `snappy`, `zstandard`, `deflate`. Raises ConfigError."""
+
+    @abstractmethod
+    def stream(self, name: str) -> StreamCompressor:
+        """A compressor for one new file: `null`, `gzip`, `zstandard`. Raises ConfigError."""

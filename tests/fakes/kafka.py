@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.model import ConsumerRecord, PartitionOffsets, TimestampType, TopicInfo, TopicPartition
-from airflow_kafka_hdfs.ports.kafka import Fault, Poll, RecordBatch, RecordReader, TopicCatalog
+from airflow_kafka_hdfs.ports.kafka import Fault, OffsetMirror, Poll, RecordBatch, RecordReader, TopicCatalog
 from tests.fakes.runtime import ManualClock
 
 
@@ -432,6 +432,9 @@ class FakeReader(RecordReader):
             self._cluster.clock.sleep(timeout)
         return Poll(batch=FakeBatch(records), positions=positions, out_of_range=out_of_range, faults=faults)
 
+    def trouble(self) -> str:
+        return "the fake cluster is down" if self._cluster.down else ""
+
     def close(self) -> None:
         self.closed = True
 
@@ -453,8 +456,9 @@ class FakeReader(RecordReader):
             records.append(entry.record)
             positions[tp] = self._positions[tp] = offset + 1
             taken += 1
-        if not taken and self._end_told.get(tp) != stable and stable >= self._positions[tp]:
-            positions[tp] = self._positions[tp] = self._end_told[tp] = stable
+        end = max(stable, self._positions[tp])  # a position behind the last stable offset waits where it is
+        if not taken and self._end_told.get(tp) != end:
+            positions[tp] = self._positions[tp] = self._end_told[tp] = end
 
     def _in_turn(self) -> list[TopicPartition]:
         """The partitions to be read, starting with another one each time."""
@@ -473,3 +477,16 @@ class FakeReader(RecordReader):
         if self.closed:
             raise ValueError(f"{name}: the reader is closed")
         self._cluster.on_call(f"kafka.{name}")
+
+
+class FakeMirror(OffsetMirror):
+    """Keeps what was mirrored; with `broken` it takes nothing."""
+
+    def __init__(self, *, broken: bool = False) -> None:
+        self.offsets: dict[TopicPartition, int] = {}
+        self.broken = broken
+
+    def copy(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        if not self.broken:
+            self.offsets.update(offsets)
+        return not self.broken

@@ -158,7 +158,8 @@ class InMemoryStore(Store):
     def _status(self, path: str) -> FileStatus | None:
         if (file := self._tree.files.get(path)) is not None:
             return FileStatus(path=path, size=len(file.content), modified=file.modified)
-        return FileStatus(path=path, size=0, is_dir=True) if path in self._tree.folders else None
+        known = path in self._tree.folders or (path == "" and (self._tree.folders or self._tree.files))
+        return FileStatus(path=path, size=0, is_dir=True) if known else None
 
     def _make_parents(self, action: str, path: str) -> None:
         folders = []

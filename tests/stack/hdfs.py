@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import shutil
 from typing import TYPE_CHECKING, Literal, Self
 from xml.sax.saxutils import escape
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 JARS = "hdfs-3.5.0"
+_IN_TOUCH_SECONDS = 2
 NAMESERVICE = "stack"
 _SERVER = "org.apache.hadoop.hdfs.server"
 _PROXY_PROVIDER = f"{_SERVER}.namenode.ha.ConfiguredFailoverProxyProvider"
@@ -68,6 +70,7 @@ class HdfsCluster(Service):
         self._heap_mb = heap_mb
         self._rpc = [free_port() for _ in range(2 if ha else 1)]
         self._http = [free_port() for _ in self._rpc]
+        self._datanode_http = [free_port() for _ in range(datanodes)]
         self._namenodes = [
             self._child("namenode", number, f"{_SERVER}.namenode.NameNode") for number in range(1, len(self._rpc) + 1)
         ]
@@ -139,8 +142,9 @@ class HdfsCluster(Service):
             number = self.active_namenode()
             if number is None:
                 return False
-            state = self._jmx(number, "FSNamesystemState")
-            return int(state["NumLiveDataNodes"]) >= nodes and state["FSState"] == "Operational"
+            state = self._jmx(self._http[number - 1], "NameNode", "FSNamesystemState")
+            known = int(state["NumLiveDataNodes"]) >= nodes and state["FSState"] == "Operational"
+            return known and all(self._reports(one) for one in range(1, len(self._datanodes) + 1))
 
         running = [child for child in self.children if child.is_running()]
         wait_until(ready, what=f"HDFS has {nodes} data nodes", timeout=timeout, children=running)
@@ -151,7 +155,7 @@ class HdfsCluster(Service):
             if not child.is_running():
                 continue
             try:
-                if self._jmx(number, "NameNodeStatus")["State"] == "active":
+                if self._namenode_state(number) == "active":
                     return number
             except requests.RequestException:
                 continue
@@ -256,7 +260,8 @@ class HdfsCluster(Service):
         settings = {"dfs.namenode.name.dir": folder}
         if kind == "datanode":
             settings = {"dfs.datanode.data.dir": folder}
-            for name in ("address", "http.address", "ipc.address"):
+            settings["dfs.datanode.http.address"] = f"127.0.0.1:{self._datanode_http[number - 1]}"
+            for name in ("address", "ipc.address"):
                 settings[f"dfs.datanode.{name}"] = f"127.0.0.1:{free_port()}"
         elif self.ha:
             settings["dfs.ha.namenode.id"] = f"nn{number}"
@@ -332,18 +337,39 @@ class HdfsCluster(Service):
 
     def _wait_namenode(self, number: int, timeout: float = 90.0) -> None:
         wait_until(
-            lambda: self._jmx(number, "NameNodeStatus")["State"] in ("active", "standby"),
+            lambda: self._namenode_state(number) in ("active", "standby"),
             what=f"HDFS name node {number} answers",
             timeout=timeout,
             children=[self._namenodes[number - 1]],
         )
 
-    def _jmx(self, number: int, bean: str) -> dict[str, str]:
-        answer = requests.get(
-            f"{self.webhdfs_urls[number - 1]}/jmx",
-            params={"qry": f"Hadoop:service=NameNode,name={bean}"},
-            timeout=5,
+    def _namenode_state(self, number: int) -> str:
+        return self._jmx(self._http[number - 1], "NameNode", "NameNodeStatus")["State"]
+
+    def _reports(self, number: int) -> bool:
+        """Whether a data node, unless it is down, is in touch with every name node that runs.
+
+        The name node alone can't tell: it counts a killed data node as alive for a dozen seconds.
+        """
+        if not self._datanodes[number - 1].is_running():
+            return True
+        info = self._jmx(self._datanode_http[number - 1], "DataNode", "DataNodeInfo")
+        actors: list[dict[str, str]] = json.loads(info["BPServiceActorInfo"])
+        in_touch = {
+            int(actor["NamenodeAddress"].rpartition(":")[2])
+            for actor in actors
+            if actor["ActorState"] == "RUNNING"
+            and int(actor["LastHeartbeatResponseTime"]) <= _IN_TOUCH_SECONDS
+        }
+        return all(
+            port in in_touch
+            for port, child in zip(self._rpc, self._namenodes, strict=True)
+            if child.is_running()
         )
+
+    def _jmx(self, port: int, service: str, bean: str) -> dict[str, str]:
+        query = {"qry": f"Hadoop:service={service},name={bean}"}
+        answer = requests.get(f"http://127.0.0.1:{port}/jmx", params=query, timeout=5)
         answer.raise_for_status()
         beans: list[dict[str, str]] = answer.json()["beans"]
         return beans[0]

@@ -1,0 +1,309 @@
+"""Files on a local or mounted disk.
+
+Nothing is ever replaced: a file gets its name by a hard link, which fails if the name is taken, and it is on disk
+before that. Network file systems may answer "exists" to the repetition of a link that they made themselves, so what
+stands there is looked at, never the answer alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from airflow_kafka_hdfs.adapters.storage.errors import os_errors
+from airflow_kafka_hdfs.adapters.storage.paths import (
+    check_content,
+    check_folder,
+    check_path,
+    is_temp,
+    join,
+    temp_beside,
+)
+from airflow_kafka_hdfs.exceptions import StorageError, StoreRefusedError, StoreUnavailableError
+from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.ports.store import StagedWriter, Store
+
+_PRIVATE_FILE = 0o600
+_PRIVATE_FOLDER = 0o700
+
+
+class LocalStore(Store):
+    """Files below a folder of one file system that has hard links.
+
+    Args:
+        folder: absolute; made when the first file is written.
+        file_mode: permission bits of new files; None leaves them to the umask.
+        dir_mode: permission bits of new folders; None leaves them to the umask.
+    """
+
+    def __init__(self, folder: str | Path, *, file_mode: int | None = None, dir_mode: int | None = None) -> None:
+        self._folder = os.path.abspath(folder)
+        self.root = Path(self._folder).as_uri()
+        self._file_mode = file_mode
+        self._dir_mode = dir_mode
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self.root!r})"
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """See `Store.put_if_absent`."""
+        check_content("put_if_absent", check_path("put_if_absent", path), len(data))
+        with os_errors("put_if_absent", path):
+            there = self._read("put_if_absent", path)
+            if there is not None:
+                return there == data
+            if self.create_blindly(path, data):
+                return True
+            there = self._read("put_if_absent", path)
+        if there is None:
+            raise StoreUnavailableError("put_if_absent", path, "what stood there is gone again; try again")
+        return there == data
+
+    def create_blindly(self, path: str, data: bytes) -> bool:
+        """Create a file without looking first; False if the name is taken. For the start-up probe."""
+        temp = temp_beside(path)
+        with os_errors("put_if_absent", path):
+            target = self._resolve("put_if_absent", path)
+            self._make_folders(os.path.dirname(target), private=False)
+            self._write_whole(temp, data)
+            try:
+                return _link(self._resolve("put_if_absent", temp), target)
+            finally:
+                os.unlink(self._resolve("put_if_absent", temp))
+
+    def get(self, path: str) -> bytes | None:
+        """See `Store.get`."""
+        with os_errors("get", check_path("get", path)), suppress(IsADirectoryError, NotADirectoryError):
+            return self._read("get", path)
+        return None
+
+    def status(self, path: str) -> FileStatus | None:
+        """See `Store.status`."""
+        with os_errors("status", check_folder("status", path)):
+            found = _stat(self._resolve("status", path))
+            return None if found is None else _status(path, found)
+
+    def list(self, path: str) -> list[FileStatus]:
+        """See `Store.list`."""
+        with os_errors("list", check_folder("list", path)):
+            try:
+                names = sorted(os.listdir(self._resolve("list", path)))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            found = ((name, _stat(os.path.join(self._folder, path, name))) for name in names if not is_temp(name))
+            return [_status(join(path, name), status) for name, status in found if status is not None]
+
+    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+        """See `Store.create`."""
+        with os_errors("create", check_path("create", path)):
+            place = self._resolve("create", path)
+            self._make_folders(os.path.dirname(place), private=private)
+            try:
+                return _LocalWriter(path, place, self._open_new(place, _PRIVATE_FILE if private else self._file_mode))
+            except FileExistsError:
+                raise StoreRefusedError("create", path, "the name is taken; staged files need fresh names") from None
+
+    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
+        """See `Store.promote`."""
+        check_path("promote", source)
+        check_path("promote", target)
+        with os_errors("promote", target):
+            there, staged = self._resolve("promote", target), self._resolve("promote", source)
+            if self._stands(target, there, size):
+                _finish_move(staged, there)
+                return True
+            found = _stat(staged)
+            if found is None:
+                # Another publisher may have moved it between the two looks.
+                return self._stands(target, there, size)
+            if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+                raise StoreRefusedError("promote", source, f"{_describe(found)}, expected a file of {size} bytes")
+            self._make_folders(os.path.dirname(there), private=private)
+            self.move_blindly(source, target)
+            return self._stands(target, there, size)
+
+    def move_blindly(self, source: str, target: str) -> bool:
+        """Move a file without looking first; False if it isn't there or the name is taken. For the start-up probe."""
+        with os_errors("promote", target):
+            staged, there = self._resolve("promote", source), self._resolve("promote", target)
+            try:
+                linked = _link(staged, there)
+            except FileNotFoundError:
+                if _stat(staged) is not None:
+                    raise  # the target's folder went away
+                return False
+            _finish_move(staged, there)
+            return linked
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        """See `Store.delete`."""
+        with os_errors("delete", check_path("delete", path)):
+            place = self._resolve("delete", path)
+            if not os.path.isdir(place) or os.path.islink(place):
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    os.unlink(place)
+            elif not recursive:
+                os.rmdir(place)
+            else:
+                while os.path.lexists(place):
+                    # Somebody else may be deleting the same folder: what vanished meanwhile is fine.
+                    with suppress(FileNotFoundError):
+                        shutil.rmtree(place)
+
+    def _resolve(self, action: str, path: str) -> str:
+        """Place on disk of a checked path; symbolic links may not lead out of the root."""
+        place = os.path.join(self._folder, path) if path else self._folder
+        root = os.path.realpath(self._folder)
+        if os.path.commonpath([root, os.path.realpath(place)]) != root:
+            raise StoreRefusedError(action, path, f"a symbolic link leads out of the root {self._folder}")
+        return place
+
+    def _read(self, action: str, path: str) -> bytes | None:
+        try:
+            with open(self._resolve(action, path), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def _stands(self, target: str, there: str, size: int) -> bool:
+        found = _stat(there)
+        if found is None:
+            return False
+        if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+            raise StoreRefusedError("promote", target, f"{_describe(found)} stands there, expected {size} bytes")
+        return True
+
+    def _write_whole(self, path: str, data: bytes) -> None:
+        with self._open_new(self._resolve("put_if_absent", path), self._file_mode) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _open_new(self, place: str, mode: int | None) -> BinaryIO:
+        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode)
+        if mode is not None:
+            os.fchmod(handle, mode)  # the umask has no say in a mode that was asked for
+        return os.fdopen(handle, "wb", buffering=64 * 1024)
+
+    def _make_folders(self, folder: str, *, private: bool) -> None:
+        """Make a folder and its parents so that they survive a crash."""
+        if os.path.isdir(folder):
+            return
+        above = os.path.dirname(folder)
+        self._make_folders(above, private=private)
+        mode = _PRIVATE_FOLDER if private else self._dir_mode
+        try:
+            os.mkdir(folder, 0o777 if mode is None else mode)
+        except FileExistsError:
+            if os.path.isdir(folder):
+                return
+            raise NotADirectoryError(f"{folder} is a file, not a folder") from None
+        if mode is not None:
+            os.chmod(folder, mode)
+        _sync_folder(above)
+
+
+class _LocalWriter(StagedWriter):
+    def __init__(self, path: str, place: str, file: BinaryIO) -> None:
+        self._path = path
+        self._place = place
+        self._file = file
+        self._size = 0
+        self._whole = False
+
+    def write(self, data: bytes) -> None:
+        self._check("write")
+        with os_errors("write", self._path):
+            self._size += self._file.write(data)
+
+    def close(self) -> None:
+        self._check("close")
+        try:
+            check_content("close", self._path, self._size)
+            with os_errors("close", self._path), self._file:
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            with os_errors("close", self._path):
+                _sync_folder(os.path.dirname(self._place))
+                if os.stat(self._place).st_size != self._size:
+                    raise StoreUnavailableError("close", self._path, f"the file does not have its {self._size} bytes")
+        except StorageError:
+            self.abort()
+            raise
+        self._whole = True
+
+    def abort(self) -> None:
+        if self._whole:
+            return
+        with suppress(OSError):
+            self._file.close()
+        with suppress(OSError):
+            os.unlink(self._place)
+
+    def _check(self, action: str) -> None:
+        if self._file.closed:
+            raise StoreRefusedError(action, self._path, "the writer is closed already")
+
+
+def _link(source: str, target: str) -> bool:
+    """Give a file a second name and make that last; False if the name is taken."""
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except PermissionError as error:
+        if error.errno != errno.EPERM:
+            raise
+        raise OSError(
+            errno.ENOTSUP,
+            "hard links are refused: the file system has none, or the file belongs to another user "
+            "(fs.protected_hardlinks)",
+        ) from error
+    _sync_folder(os.path.dirname(target))
+    return True
+
+
+def _finish_move(source: str, target: str) -> None:
+    """Remove the first name of a file that has its second one for good.
+
+    The count of links guards against one place reached by two paths, where there is no second name.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        staged = os.lstat(source)
+        if staged.st_nlink > 1 and os.path.samestat(staged, os.lstat(target)):
+            _sync_folder(os.path.dirname(target))
+            os.unlink(source)
+
+
+def _sync_folder(folder: str) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some mounts can't do this for folders, and need it no more than that
+            raise
+    finally:
+        os.close(handle)
+
+
+def _stat(place: str) -> os.stat_result | None:
+    try:
+        return os.stat(place)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _status(path: str, found: os.stat_result) -> FileStatus:
+    is_dir = stat.S_ISDIR(found.st_mode)
+    return FileStatus(path=path, size=0 if is_dir else found.st_size, is_dir=is_dir, modified=found.st_mtime)
+
+
+def _describe(found: os.stat_result) -> str:
+    if stat.S_ISDIR(found.st_mode):
+        return "a folder"
+    return f"a file of {found.st_size} bytes" if stat.S_ISREG(found.st_mode) else "something that is no plain file"

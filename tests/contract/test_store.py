@@ -1,0 +1,442 @@
+"""What every store promises (`airflow_kafka_hdfs/ports/store.py`), on every kind of store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+
+import pytest
+
+from airflow_kafka_hdfs.exceptions import StoreRefusedError
+from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.ports.store import Store
+
+RACERS = 8
+NAMES = [
+    "events+20261129T213600Z-0a1b2c3d+7+0+3+100+199.avro",
+    "Füße 中文 🙂.avro",
+    "country=DE&city=K%C3%B6ln",
+    "100% a+b=c;d,e'f\"g(h)[i]{j}*?.jsonl",
+    "back\\slash #hash ~tilde @at !bang $dollar",
+    ".hidden",
+    "_under",
+    "a" * 255,
+]
+TRICKS = [
+    "",
+    "/",
+    "/etc/passwd",
+    "..",
+    "../outside",
+    "a/../../outside",
+    "a/./b",
+    "a//b",
+    "a/",
+    "a:b",
+    "nul\0",
+    "line\nbreak",
+    "\udcff",
+    "b" * 256,
+    "ü" * 128,
+]
+
+
+def stage(store: Store, path: str, data: bytes) -> int:
+    writer = store.create(path)
+    writer.write(data)
+    writer.close()
+    return len(data)
+
+
+def race(call: Callable[[int], object]) -> list[object]:
+    """What the call answers or raises for 0..RACERS-1, all let go at once."""
+    start = threading.Barrier(RACERS)
+
+    def one(number: int) -> object:
+        start.wait()
+        try:
+            return call(number)
+        except StoreRefusedError as error:
+            return error
+
+    with ThreadPoolExecutor(RACERS) as pool:
+        return list(pool.map(one, range(RACERS)))
+
+
+def shown(entries: list[FileStatus]) -> list[tuple[str, int, bool]]:
+    return [(entry.path, entry.size, entry.is_dir) for entry in entries]
+
+
+# put_if_absent and get
+
+
+def test_a_file_that_was_put_can_be_read_back_by_another_process(bench):
+    assert bench.open().put_if_absent("log/000/0", b"first") is True
+    assert bench.open().get("log/000/0") == b"first"
+
+
+def test_the_second_put_of_other_content_says_no_and_the_first_content_stays(store):
+    assert store.put_if_absent("log/0", b"first") is True
+    assert store.put_if_absent("log/0", b"other") is False
+    assert store.put_if_absent("log/0", b"first and longer") is False
+    assert store.get("log/0") == b"first"
+
+
+def test_the_same_content_twice_is_ours_both_times(bench):
+    assert bench.open().put_if_absent("log/0", b"first") is True
+    assert bench.open().put_if_absent("log/0", b"first") is True
+
+
+def test_any_bytes_come_back_unchanged(store):
+    data = bytes(range(256)) * 3_000
+    assert store.put_if_absent("binary", data) is True
+    assert store.get("binary") == data
+
+
+def test_nothing_but_the_file_is_left_in_its_folder(store):
+    store.put_if_absent("log/0", b"first")
+    store.put_if_absent("log/0", b"other")
+    assert shown(store.list("log")) == [("log/0", 5, False)]
+
+
+def test_an_empty_file_is_refused(store):
+    with pytest.raises(StoreRefusedError, match="empty"):
+        store.put_if_absent("log/0", b"")
+    assert store.get("log/0") is None
+
+
+def test_a_put_onto_a_folder_is_refused(store):
+    store.put_if_absent("log/0", b"first")
+    with pytest.raises(StoreRefusedError, match="folder|directory"):
+        store.put_if_absent("log", b"first")
+    assert shown(store.list("log")) == [("log/0", 5, False)]
+
+
+def test_a_put_below_a_file_is_refused(bench, store):
+    store.put_if_absent("log", b"a file")
+    if not bench.has_folders:
+        assert store.put_if_absent("log/0", b"first") is True
+        return
+    with pytest.raises(StoreRefusedError, match="log"):
+        store.put_if_absent("log/0", b"first")
+    assert store.get("log") == b"a file"
+
+
+def test_nothing_is_there_before_something_was_put(store):
+    assert store.get("log/0") is None
+    assert store.status("log/0") is None
+    assert store.status("log") is None
+    assert store.list("log") == []
+    assert store.list("") == []
+
+
+def test_what_lies_below_a_file_is_not_there(store):
+    store.put_if_absent("log", b"a file")
+    assert store.get("log/0") is None
+    assert store.status("log/0") is None
+    assert store.list("log/0") == []
+    assert store.list("log") == []
+
+
+def test_a_folder_has_no_content(store):
+    store.put_if_absent("log/0", b"first")
+    assert store.get("log") is None
+
+
+def test_of_racing_puts_exactly_one_wins_and_all_agree_on_it(bench):
+    stores = [bench.open() for _ in range(RACERS)]
+    for round_ in range(3):
+        answers = race(lambda number, path=f"log/{round_}": stores[number].put_if_absent(path, b"writer %d" % number))
+        assert sorted(answers) == [False] * (RACERS - 1) + [True]
+        assert stores[0].get(f"log/{round_}") == b"writer %d" % answers.index(True)
+
+
+def test_racing_puts_of_one_content_are_all_ours(bench):
+    stores = [bench.open() for _ in range(RACERS)]
+    assert race(lambda number: stores[number].put_if_absent("log/0", b"same")) == [True] * RACERS
+
+
+def test_one_store_object_serves_many_threads(store):
+    answers = race(lambda number: store.put_if_absent(f"units/{number}", b"unit %d" % number))
+    assert answers == [True] * RACERS
+    assert [store.get(f"units/{number}") for number in range(RACERS)] == [b"unit %d" % n for n in range(RACERS)]
+
+
+# names
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_foreign_names_survive_every_call(store, name):
+    folder = f"dir {name[:20]}/x"
+    assert store.put_if_absent(f"{folder}/{name}", b"record") is True
+    assert store.get(f"{folder}/{name}") == b"record"
+    assert store.status(f"{folder}/{name}").size == 6
+    assert shown(store.list(folder)) == [(f"{folder}/{name}", 6, False)]
+    size = stage(store, f"staging/{name}", b"content")
+    assert store.promote(f"staging/{name}", f"moved {folder}/{name}", size) is True
+    assert store.get(f"moved {folder}/{name}") == b"content"
+    store.delete(f"moved {folder}/{name}")
+    assert store.status(f"moved {folder}/{name}") is None
+    store.delete(folder, recursive=True)
+    assert store.list(folder) == []
+
+
+@pytest.mark.parametrize("path", TRICKS)
+def test_a_path_that_leaves_the_root_or_no_store_can_hold_is_refused(store, path):
+    store.put_if_absent("staged", b"content")
+    calls = [
+        lambda: store.put_if_absent(path, b"x"),
+        lambda: store.get(path),
+        lambda: store.create(path),
+        lambda: store.promote(path, "target", 7),
+        lambda: store.promote("staged", path, 7),
+        lambda: store.delete(path),
+        lambda: store.delete(path, recursive=True),
+    ]
+    if path:
+        calls += [lambda: store.list(path), lambda: store.status(path)]
+    for call in calls:
+        with pytest.raises(StoreRefusedError, match="not allowed|bytes, allowed"):
+            call()
+    assert shown(store.list("")) == [("staged", 7, False)]
+
+
+# list and status
+
+
+def test_a_listing_shows_direct_children_sorted_by_path(store):
+    for path in ("data/b", "data/a/1", "data/a/2", "data/c/x/y", "datafile", "data/B"):
+        store.put_if_absent(path, b"12345")
+    assert shown(store.list("data")) == [
+        ("data/B", 5, False),
+        ("data/a", 0, True),
+        ("data/b", 5, False),
+        ("data/c", 0, True),
+    ]
+    assert shown(store.list("")) == [("data", 0, True), ("datafile", 5, False)]
+
+
+def test_a_listing_shows_what_another_process_just_did(bench):
+    mine, theirs = bench.open(), bench.open()
+    assert mine.list("log") == []
+    for number in range(3):
+        theirs.put_if_absent(f"log/{number}", b"record")
+        assert len(mine.list("log")) == number + 1
+    theirs.delete("log/1")
+    assert [status.name for status in mine.list("log")] == ["0", "2"]
+
+
+def test_a_status_tells_size_kind_and_time(store):
+    store.put_if_absent("log/0", b"first")
+    file, folder = store.status("log/0"), store.status("log")
+    assert (file.path, file.size, file.is_dir) == ("log/0", 5, False)
+    assert file.modified is not None
+    assert file.modified > 0
+    assert (folder.path, folder.size, folder.is_dir) == ("log", 0, True)
+    assert store.list("log")[0].modified == pytest.approx(file.modified, abs=1.5)
+
+
+def test_the_root_itself_has_a_status_once_something_is_in_it(store):
+    store.put_if_absent("log/0", b"first")
+    assert store.status("").is_dir
+
+
+def test_a_long_folder_is_listed_whole(store):
+    with ThreadPoolExecutor(RACERS) as pool:
+        list(pool.map(lambda number: store.put_if_absent(f"many/{number:04}", b"x"), range(60)))
+    assert [status.name for status in store.list("many")] == [f"{number:04}" for number in range(60)]
+
+
+# create
+
+
+def test_a_staged_file_holds_what_was_written_in_order(store):
+    writer = store.create("staging/plan/task/file")
+    for number in range(1_000):
+        writer.write(b"%06d," % number)
+    writer.close()
+    assert store.get("staging/plan/task/file") == b"".join(b"%06d," % number for number in range(1_000))
+    assert store.status("staging/plan/task/file").size == 7_000
+
+
+def test_chunks_of_all_sizes_add_up(store):
+    chunks = [b"a", b"", b"b" * 100_000, b"c" * 65_536, b"d" * 3, b"e" * 1_000_000]
+    writer = store.create("staging/file")
+    for chunk in chunks:
+        writer.write(chunk)
+    writer.close()
+    assert store.get("staging/file") == b"".join(chunks)
+
+
+def test_several_files_are_written_side_by_side(store):
+    writers = [store.create(f"staging/{number}") for number in range(RACERS)]
+    for turn in range(3):
+        for number, writer in enumerate(writers):
+            writer.write(b"%d-%d " % (number, turn))
+    assert race(lambda number: writers[number].close()) == [None] * RACERS
+    assert [store.get(f"staging/{number}") for number in range(RACERS)] == [
+        b"%d-0 %d-1 %d-2 " % (number, number, number) for number in range(RACERS)
+    ]
+
+
+def test_a_staged_file_without_content_is_refused_at_its_close(store):
+    with pytest.raises(StoreRefusedError, match="empty"):
+        store.create("staging/file").close()
+
+
+def test_a_name_that_is_taken_is_refused_for_staging(store):
+    stage(store, "staging/file", b"first")
+    with pytest.raises(StoreRefusedError, match=r"taken|stands there"):
+        store.create("staging/file")
+    assert store.get("staging/file") == b"first"
+
+
+def test_a_folder_is_refused_for_staging(store):
+    stage(store, "staging/file", b"first")
+    with pytest.raises(StoreRefusedError, match=r"taken|stands there"):
+        store.create("staging")
+
+
+def test_a_file_given_up_raises_nothing_and_can_be_deleted(store):
+    writer = store.create("staging/file")
+    writer.write(b"x" * 200_000)
+    writer.abort()
+    writer.abort()
+    store.delete("staging", recursive=True)
+    assert store.status("staging/file") is None
+
+
+def test_a_closed_writer_takes_nothing_more(store):
+    writer = store.create("staging/file")
+    writer.write(b"x")
+    writer.close()
+    with pytest.raises(StoreRefusedError, match="closed"):
+        writer.write(b"y")
+    with pytest.raises(StoreRefusedError, match="closed"):
+        writer.close()
+    writer.abort()
+    assert store.get("staging/file") == b"x"
+
+
+# promote
+
+
+def test_a_promoted_file_stands_at_its_place_and_no_more_in_staging(store):
+    size = stage(store, "staging/a", b"content")
+    assert store.promote("staging/a", "data/2026/11/29/a", size) is True
+    assert store.get("data/2026/11/29/a") == b"content"
+    assert store.status("staging/a") is None
+    assert shown(store.list("staging")) == []
+
+
+def test_promoting_again_is_fine(bench):
+    size = stage(bench.open(), "staging/a", b"content")
+    assert [bench.open().promote("staging/a", "data/a", size) for _ in range(3)] == [True] * 3
+    assert bench.open().get("data/a") == b"content"
+
+
+def test_with_neither_source_nor_target_the_answer_is_no(store):
+    assert store.promote("staging/a", "data/a", 7) is False
+    stage(store, "staging/b", b"content")
+    assert store.promote("staging/a", "data/a", 7) is False
+
+
+def test_a_target_of_another_size_is_refused_and_both_stay(store):
+    size = stage(store, "staging/a", b"content")
+    store.put_if_absent("data/a", b"of a user")
+    with pytest.raises(StoreRefusedError, match="9 bytes"):
+        store.promote("staging/a", "data/a", size)
+    assert store.get("data/a") == b"of a user"
+    assert store.get("staging/a") == b"content"
+
+
+def test_a_folder_at_the_target_is_refused_and_takes_nothing_in(store):
+    size = stage(store, "staging/a", b"content")
+    store.put_if_absent("data/a/of a user", b"x")
+    with pytest.raises(StoreRefusedError, match="folder"):
+        store.promote("staging/a", "data/a", size)
+    assert shown(store.list("data/a")) == [("data/a/of a user", 1, False)]
+    assert store.get("staging/a") == b"content"
+
+
+def test_a_torn_source_is_refused_and_stays(store):
+    stage(store, "staging/a", b"conte")
+    with pytest.raises(StoreRefusedError, match="5 bytes"):
+        store.promote("staging/a", "data/a", 7)
+    assert store.get("data/a") is None
+    assert store.get("staging/a") == b"conte"
+
+
+def test_racing_publishers_of_one_file_all_succeed(bench):
+    stores = [bench.open() for _ in range(RACERS)]
+    for round_ in range(3):
+        source, target = f"staging/{round_}", f"data/{round_}"
+        size = stage(stores[0], source, b"content")
+        answers = race(lambda number, s=source, t=target, n=size: stores[number].promote(s, t, n))
+        assert answers == [True] * RACERS
+        assert stores[0].get(target) == b"content"
+        assert stores[0].status(source) is None
+
+
+def test_of_racing_promotes_onto_one_name_exactly_one_wins(bench):
+    stores = [bench.open() for _ in range(RACERS)]
+    for round_ in range(3):
+        target = f"data/{round_}"
+        sizes = race(lambda n, r=round_: stage(stores[n], f"staging/{r}/{n}", b"x" * (n + 1)))
+        answers = race(lambda n, r=round_, t=target, s=sizes: stores[n].promote(f"staging/{r}/{n}", t, s[n]))
+        winners = [number for number, answer in enumerate(answers) if answer is True]
+        assert len(winners) == 1
+        assert stores[0].get(target) == b"x" * sizes[winners[0]]
+        left = [status.name for status in stores[0].list(f"staging/{round_}")]
+        assert left == [str(number) for number in range(RACERS) if number not in winners]
+
+
+def test_a_file_can_be_moved_out_and_back(store):
+    size = stage(store, "data/a", b"content")
+    assert store.promote("data/a", "superseded/7/data/a", size) is True
+    assert store.promote("superseded/7/data/a", "data/a", size) is True
+    assert store.get("data/a") == b"content"
+
+
+# delete
+
+
+def test_deleting_is_repeatable_and_missing_is_fine(store):
+    store.put_if_absent("log/0", b"first")
+    for _ in range(2):
+        store.delete("log/0")
+        assert store.get("log/0") is None
+    store.delete("never/there")
+    store.delete("never/there", recursive=True)
+
+
+def test_a_folder_goes_with_all_in_it_and_nothing_else(store):
+    for path in ("staging/p/1/a", "staging/p/1/b/c", "staging/p/2", "staging/p1", "staging/pp/x"):
+        store.put_if_absent(path, b"x")
+    store.delete("staging/p", recursive=True)
+    assert shown(store.list("staging")) == [("staging/p1", 1, False), ("staging/pp", 0, True)]
+    assert store.status("staging/p") is None
+
+
+def test_wildcards_in_names_are_only_names(store):
+    for path in ("staging/[ab]/x", "staging/a/x", "staging/*/x", "staging/b"):
+        store.put_if_absent(path, b"x")
+    store.delete("staging/[ab]", recursive=True)
+    store.delete("staging/*", recursive=True)
+    assert shown(store.list("staging")) == [("staging/a", 0, True), ("staging/b", 1, False)]
+
+
+def test_a_full_folder_does_not_go_by_mistake(bench, store):
+    store.put_if_absent("staging/a/x", b"x")
+    with pytest.raises(StoreRefusedError, match="recursive") if bench.has_folders else nullcontext():
+        store.delete("staging/a")
+    assert store.get("staging/a/x") == b"x"
+
+
+def test_a_store_shows_its_root_and_no_more_in_its_repr(bench):
+    store = bench.open()
+    assert store.root
+    assert "testing" not in repr(store)
+    assert not store.root.endswith("/")
