@@ -1,9 +1,11 @@
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from airflow_kafka_hdfs.ports.store import Store
+from airflow_kafka_hdfs.adapters.storage.probe import ProvableStore
 from tests.contract.stores import (
     Bench,
     local_bench,
@@ -38,17 +40,43 @@ KINDS = [
 
 
 @pytest.fixture(params=KINDS)
-def bench(request, tmp_path) -> Bench:
-    if request.param == "memory":
-        return memory_bench()
-    if request.param == "local":
-        return local_bench(tmp_path / "root")
-    if request.param == "s3":
-        return s3_bench(request.getfixturevalue("s3"))
-    hdfs, folder = request.getfixturevalue("hdfs_cluster"), f"/contract/{request.getfixturevalue('unique_name')}"
-    return webhdfs_bench(hdfs, folder) if request.param == "webhdfs" else native_bench(hdfs, folder)
+def bench(request) -> Bench:
+    return _bench(request.param, request)
+
+
+@pytest.fixture(params=KINDS[1:2] + KINDS[3:])
+def moded(request) -> Bench:
+    """Stores with permission bits."""
+    with umask(0o022):
+        yield _bench(request.param, request)
+
+
+@pytest.fixture(params=KINDS[1:2] + KINDS[3:])
+def streaming(request) -> Bench:
+    """Stores that send a file while it is written."""
+    return _bench(request.param, request)
 
 
 @pytest.fixture
-def store(bench: Bench) -> Store:
+def store(bench: Bench) -> ProvableStore:
     return bench.open()
+
+
+def _bench(kind: str, request: pytest.FixtureRequest) -> Bench:
+    if kind == "memory":
+        return memory_bench()
+    if kind == "local":
+        return local_bench(request.getfixturevalue("tmp_path") / "root")
+    if kind == "s3":
+        return s3_bench(request.getfixturevalue("s3"))
+    hdfs, folder = request.getfixturevalue("hdfs_cluster"), f"/contract/{request.getfixturevalue('unique_name')}"
+    return webhdfs_bench(hdfs, folder) if kind == "webhdfs" else native_bench(hdfs, folder)
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -17,8 +17,8 @@ from airflow_kafka_hdfs.adapters.storage.hdfs import HdfsStore
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.adapters.storage.native import NativeCalls
 from airflow_kafka_hdfs.adapters.storage.objects import ObjectStore
+from airflow_kafka_hdfs.adapters.storage.probe import ProvableStore
 from airflow_kafka_hdfs.adapters.storage.webhdfs import WebHdfsCalls
-from airflow_kafka_hdfs.ports.store import Store
 from tests.fakes.store import InMemoryStore
 from tests.stack.hdfs import HdfsCluster
 
@@ -34,7 +34,7 @@ class Bench:
     """
 
     kind: str
-    open: Callable[..., Store]
+    open: Callable[..., ProvableStore]
     has_folders: bool = True
     mode: Callable[[str], int] | None = None
 
@@ -53,7 +53,7 @@ def local_bench(folder: Path) -> Bench:
 
 
 def webhdfs_bench(hdfs: HdfsCluster, folder: str, **options: Any) -> Bench:
-    def open_(*, user: str | None = None, timeout: float = 30, **more: Any) -> Store:
+    def open_(*, user: str | None = None, timeout: float = 30, **more: Any) -> ProvableStore:
         def connect() -> Any:
             return InsecureClient(hdfs.webhdfs_url, user=user or hdfs.superuser, timeout=timeout)
 
@@ -64,7 +64,7 @@ def webhdfs_bench(hdfs: HdfsCluster, folder: str, **options: Any) -> Bench:
 
 
 def native_bench(hdfs: HdfsCluster, folder: str, **options: Any) -> Bench:
-    def open_(*, timeout: float = 30, **more: Any) -> Store:
+    def open_(*, timeout: float = 30, **more: Any) -> ProvableStore:
         calls = NativeCalls(
             lambda: hdfs_native.Client(hdfs.rpc_url, config_dir=str(hdfs.hadoop_conf_dir)), folder, timeout=timeout
         )

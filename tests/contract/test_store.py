@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
 import pytest
 
+from airflow_kafka_hdfs.adapters.storage.probe import probe
 from airflow_kafka_hdfs.exceptions import StoreRefusedError
 from airflow_kafka_hdfs.model import FileStatus
 from airflow_kafka_hdfs.ports.store import Store
@@ -433,6 +435,71 @@ def test_a_full_folder_does_not_go_by_mistake(bench, store):
     with pytest.raises(StoreRefusedError, match="recursive") if bench.has_folders else nullcontext():
         store.delete("staging/a")
     assert store.get("staging/a/x") == b"x"
+
+
+# the start-up probe
+
+
+def test_the_probe_finds_nothing_wrong_and_leaves_nothing_behind(store):
+    store.put_if_absent("of a user", b"x")
+    probe(store)
+    assert shown(store.list("")) == [("of a user", 1, False)]
+
+
+def test_a_store_whose_root_is_not_there_yet_can_be_probed(store):
+    probe(store)
+    assert store.list("") == []
+
+
+# modes
+
+
+def test_files_and_folders_get_the_modes_that_were_asked_for(moded):
+    store = moded.open(file_mode=0o640, dir_mode=0o750)
+    store.put_if_absent("log/000/0", b"record")
+    store.promote("staging/a", "data/x/a", stage(store, "staging/a", b"content"))
+    store.promote("staging/big", "data/x/big", stage(store, "staging/big", b"x" * 200_000))
+    assert [moded.mode(path) for path in ("log/000/0", "data/x/a", "data/x/big")] == [0o640] * 3
+    assert [moded.mode(path) for path in ("log", "log/000", "staging", "data", "data/x")] == [0o750] * 5
+
+
+def test_without_a_mode_the_store_decides(moded):
+    store = moded.open()
+    store.put_if_absent("log/0", b"record")
+    store.promote("staging/a", "data/a", stage(store, "staging/a", b"content"))
+    assert {moded.mode("log/0"), moded.mode("data/a")} == {0o644}
+    assert {moded.mode("log"), moded.mode("data")} == {0o755}
+
+
+@pytest.mark.parametrize("size", [7, 200_000])
+def test_private_files_and_new_folders_are_for_their_owner_alone(moded, size):
+    store = moded.open(file_mode=0o664, dir_mode=0o775)
+    writer = store.create("quarantine/staged/a", private=True)
+    writer.write(b"x" * size)
+    writer.close()
+    assert moded.mode("quarantine/staged/a") == 0o600
+    assert moded.mode("quarantine/staged") == 0o700
+    assert store.promote("quarantine/staged/a", "quarantine/topic/a", size, private=True)
+    assert moded.mode("quarantine/topic/a") == 0o600
+    assert moded.mode("quarantine/topic") == 0o700
+
+
+# memory
+
+
+def test_a_large_file_is_streamed_and_not_held_in_memory(streaming):
+    store, chunk = streaming.open(), b"0123456789abcdef" * 4096
+    tracemalloc.start()
+    try:
+        writer = store.create("staging/large")
+        for _ in range(1024):
+            writer.write(chunk)
+        writer.close()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert store.status("staging/large").size == 64 * 1024 * 1024
+    assert peak < 2_000_000
 
 
 def test_a_store_shows_its_root_and_no_more_in_its_repr(bench):

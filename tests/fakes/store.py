@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_kafka_hdfs.adapters.storage.paths import check_content, check_folder, check_path, parent
+from airflow_kafka_hdfs.adapters.storage.probe import ProvableStore
 from airflow_kafka_hdfs.exceptions import StoreRefusedError
 from airflow_kafka_hdfs.model import FileStatus
-from airflow_kafka_hdfs.ports.store import StagedWriter, Store
+from airflow_kafka_hdfs.ports.store import StagedWriter
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class _Tree:
     folders: set[str] = field(default_factory=set)
 
 
-class InMemoryStore(Store):
+class InMemoryStore(ProvableStore):
     """Files in a dict.
 
     Args:
@@ -86,6 +87,17 @@ class InMemoryStore(Store):
                 return have.content == data
             self._tree.files[path] = _File(bytearray(data), self._now())
             return True
+
+    def create_blindly(self, path: str, data: bytes) -> bool:
+        with self._lock:
+            return path not in self._tree.files and self.put_if_absent(path, data)
+
+    def move_blindly(self, source: str, target: str) -> bool:
+        with self._lock:
+            staged = self._tree.files.get(source)
+            if staged is None or target in self._tree.files:
+                return False
+            return self.promote(source, target, len(staged.content))
 
     def get(self, path: str) -> bytes | None:
         check_path("get", path)

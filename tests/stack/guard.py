@@ -1,9 +1,9 @@
 """Processes known by number and start time, and the guard that ends them when their starter is gone.
 
 ``python guard.py`` is the guard. It runs as a process of its own, reads what to look after from its standard
-input, and acts when that ends (the starter died, or exited) or when it gets another parent (a forked child of
-the starter may keep the pipe open). Lines: ``process <pid> <start time> <name>``, ``ended <pid>``, ``folder
-<path>``.
+input, and acts when that ends (the starter died, or exited) or when it gets another parent (a forked child of the
+starter may keep the pipe open). Lines: ``process <pid> <start time> <name>`` and ``ended <pid>`` for what to end,
+``folder <path>`` and ``keep <path>`` for what to remove.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     processes: dict[int, ProcessId] = {}
-    folders: list[Path] = []
+    folders: set[Path] = set()
     for line in _lines_while_the_starter_lives():
         word, _, rest = line.partition(" ")
         if word == "process":
@@ -101,7 +101,9 @@ def main() -> None:
         elif word == "ended":
             processes.pop(int(rest), None)
         elif word == "folder":
-            folders.append(Path(rest))
+            folders.add(Path(rest))
+        elif word == "keep":
+            folders.discard(Path(rest))
     for process in processes.values():
         process.end(signal_number=signal.SIGKILL)
     for folder in folders:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import getpass
+import hashlib
 import json
+import os
 import shutil
+import tempfile
+import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 from xml.sax.saxutils import escape
 
 import requests
 
-from tests.stack.java import jars, java_command, java_env
-from tests.stack.process import Child, Service, ServiceError, free_port, run, wait_until
+from tests.stack.java import Java, cache_folder, jars, with_startup_cache
+from tests.stack.process import Child, Service, ServiceError, port_of, run, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 JARS = "hdfs-3.5.0"
 _IN_TOUCH_SECONDS = 2
@@ -23,7 +27,7 @@ NAMESERVICE = "stack"
 _SERVER = "org.apache.hadoop.hdfs.server"
 _PROXY_PROVIDER = f"{_SERVER}.namenode.ha.ConfiguredFailoverProxyProvider"
 # Without this every WebHDFS call answers 500 on a current Java, while native RPC works.
-_OPTIONS = ["--add-opens=java.base/java.lang=ALL-UNNAMED", "--enable-native-access=ALL-UNNAMED"]
+_OPTIONS = ("--add-opens=java.base/java.lang=ALL-UNNAMED", "--enable-native-access=ALL-UNNAMED")
 _LOG4J = """\
 log4j.rootLogger=WARN,console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -47,7 +51,8 @@ class HdfsCluster(Service):
             knowing: ``dfs.namenode.file.close.num-committed-allowed=1`` makes the close of a small file over
             WebHDFS several times faster; users' clusters have its default 0.
         heap_mb: Java heap of each process.
-        detached: The processes outlive this one (``stack up``).
+        quick: False for benchmarks: Java compiles as on a server, and takes three times as long to start.
+        java: How to run Java instead of what `quick` says.
     """
 
     def __init__(
@@ -59,20 +64,22 @@ class HdfsCluster(Service):
         replication: int = 1,
         properties: Mapping[str, str | int] | None = None,
         heap_mb: int = 256,
-        detached: bool = False,
+        quick: bool = True,
+        java: Java | None = None,
     ) -> None:
         self.folder = folder
+        self._java = java or _java(quick)
         self.ha = ha
         self.superuser = getpass.getuser()
         self._extra = {name: str(value) for name, value in (properties or {}).items()}
         self._replication = replication
-        self._detached = detached
         self._heap_mb = heap_mb
-        self._rpc = [free_port() for _ in range(2 if ha else 1)]
-        self._http = [free_port() for _ in self._rpc]
-        self._datanode_http = [free_port() for _ in range(datanodes)]
+        self._hosts = ["127.0.0.1", "127.0.0.2"] if ha else ["127.0.0.1"]
+        self.webhdfs_port = port_of(folder, "namenode-http")
+        self.rpc_port = port_of(folder, "namenode-rpc")
+        self._datanode_http = [port_of(folder, f"datanode-{one}-http") for one in range(1, datanodes + 1)]
         self._namenodes = [
-            self._child("namenode", number, f"{_SERVER}.namenode.NameNode") for number in range(1, len(self._rpc) + 1)
+            self._child("namenode", number, f"{_SERVER}.namenode.NameNode") for number in range(1, len(self._hosts) + 1)
         ]
         self._datanodes = [
             self._child("datanode", number, f"{_SERVER}.datanode.DataNode") for number in range(1, datanodes + 1)
@@ -84,8 +91,8 @@ class HdfsCluster(Service):
 
     @property
     def webhdfs_urls(self) -> list[str]:
-        """``http://127.0.0.1:port`` of each name node, in the order of their numbers."""
-        return [f"http://127.0.0.1:{port}" for port in self._http]
+        """``http://host:port`` of each name node, in the order of their numbers."""
+        return [f"http://{host}:{self.webhdfs_port}" for host in self._hosts]
 
     @property
     def webhdfs_url(self) -> str:
@@ -93,19 +100,33 @@ class HdfsCluster(Service):
         return ";".join(self.webhdfs_urls)
 
     @property
-    def webhdfs_ports(self) -> list[int]:
-        """The HTTP port of each name node."""
-        return list(self._http)
+    def webhdfs_host(self) -> str:
+        """All name nodes joined by ``,``, as the host of a WebHDFS connection of Airflow names them."""
+        return ",".join(self._hosts)
 
     @property
-    def rpc_ports(self) -> list[int]:
-        """The RPC port of each name node."""
-        return list(self._rpc)
+    def airflow_connection(self) -> str:
+        """Value of ``AIRFLOW_CONN_WEBHDFS_DEFAULT``."""
+        return json.dumps(
+            {
+                "conn_type": "webhdfs",
+                "host": self.webhdfs_host,
+                "port": self.webhdfs_port,
+                "login": self.superuser,
+            }
+        )
+
+    @property
+    def native_airflow_connection(self) -> str:
+        """Value of ``AIRFLOW_CONN_HDFS_NATIVE_DEFAULT``."""
+        place = {"host": NAMESERVICE} if self.ha else {"host": "127.0.0.1", "port": self.rpc_port}
+        extra = {"hadoop_conf_dir": str(self.hadoop_conf_dir)}
+        return json.dumps({"conn_type": "hdfs_native", **place, "login": self.superuser, "extra": extra})
 
     @property
     def rpc_url(self) -> str:
         """``hdfs://127.0.0.1:port``, or ``hdfs://stack`` with high availability (needs `hadoop_conf_dir`)."""
-        return f"hdfs://{NAMESERVICE}" if self.ha else f"hdfs://127.0.0.1:{self._rpc[0]}"
+        return f"hdfs://{NAMESERVICE}" if self.ha else f"hdfs://127.0.0.1:{self.rpc_port}"
 
     @property
     def hadoop_conf_dir(self) -> Path:
@@ -142,7 +163,7 @@ class HdfsCluster(Service):
             number = self.active_namenode()
             if number is None:
                 return False
-            state = self._jmx(self._http[number - 1], "NameNode", "FSNamesystemState")
+            state = self._jmx(self.webhdfs_urls[number - 1], "NameNode", "FSNamesystemState")
             known = int(state["NumLiveDataNodes"]) >= nodes and state["FSState"] == "Operational"
             return known and all(self._reports(one) for one in range(1, len(self._datanodes) + 1))
 
@@ -187,8 +208,14 @@ class HdfsCluster(Service):
         self._one(self._namenodes, number).resume()
 
     def failover(self, to: int) -> None:
-        """Make name node `to` the active one, whether the other one lives or not."""
+        """Make name node `to` the active one, whether the other one lives or not.
+
+        A frozen one is ended for good, as fencing would do: let go on, it would still take itself for the
+        active one.
+        """
         other = 3 - to
+        if self._one(self._namenodes, other).is_paused():
+            self.kill_namenode(other)
         self._haadmin("-failover", f"nn{other}", f"nn{to}")
         wait_until(lambda: self.active_namenode() == to, what=f"name node {to} is active", timeout=30)
 
@@ -246,13 +273,16 @@ class HdfsCluster(Service):
         return children[number - 1]
 
     def _child(self, kind: str, number: int, main: str) -> Child:
-        command = java_command(main, *self._own_settings(kind, number), heap_mb=self._heap_mb, options=_OPTIONS)
-        return Child(f"{kind}-{number}", command, self.folder / "logs", env=self._env(), detached=self._detached)
+        words = [*self._settings_files(), *self._own_settings(kind, number)]
+        command = self._java.command(kind, main, *words, heap_mb=self._heap_mb)
+        return Child(f"{kind}-{number}", command, self.folder / "logs", env=self._env())
 
     def _env(self) -> dict[str, str]:
-        # The configuration folder comes first: Hadoop looks for its files, and for its web pages, on the
-        # class path.
-        return java_env([self.hadoop_conf_dir, *jars(JARS)]) | {"HADOOP_USER_NAME": self.superuser}
+        return self._java.env | {"HADOOP_USER_NAME": self.superuser}
+
+    def _settings_files(self) -> list[str]:
+        # Usually the configuration folder is on the class path; there, a start-up cache allows nothing but jars.
+        return [word for name in ("core", "hdfs") for word in ("-conf", str(self.hadoop_conf_dir / f"{name}-site.xml"))]
 
     def _own_settings(self, kind: str, number: int) -> list[str]:
         """Arguments for the settings that differ from process to process; the files are for all."""
@@ -262,7 +292,7 @@ class HdfsCluster(Service):
             settings = {"dfs.datanode.data.dir": folder}
             settings["dfs.datanode.http.address"] = f"127.0.0.1:{self._datanode_http[number - 1]}"
             for name in ("address", "ipc.address"):
-                settings[f"dfs.datanode.{name}"] = f"127.0.0.1:{free_port()}"
+                settings[f"dfs.datanode.{name}"] = f"127.0.0.1:{port_of(self.folder, f'{kind}-{number}-{name}')}"
         elif self.ha:
             settings["dfs.ha.namenode.id"] = f"nn{number}"
         return [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
@@ -294,8 +324,8 @@ class HdfsCluster(Service):
 
     def _plain_names(self) -> dict[str, str]:
         return {
-            "dfs.namenode.rpc-address": f"127.0.0.1:{self._rpc[0]}",
-            "dfs.namenode.http-address": f"127.0.0.1:{self._http[0]}",
+            "dfs.namenode.rpc-address": f"127.0.0.1:{self.rpc_port}",
+            "dfs.namenode.http-address": f"127.0.0.1:{self.webhdfs_port}",
         }
 
     def _ha_names(self) -> dict[str, str]:
@@ -309,19 +339,16 @@ class HdfsCluster(Service):
             "dfs.client.failover.sleep.base.millis": "100",
             "dfs.client.failover.sleep.max.millis": "1000",
         }
-        for number, (rpc, http) in enumerate(zip(self._rpc, self._http, strict=True), start=1):
-            names[f"dfs.namenode.rpc-address.{NAMESERVICE}.nn{number}"] = f"127.0.0.1:{rpc}"
-            names[f"dfs.namenode.http-address.{NAMESERVICE}.nn{number}"] = f"127.0.0.1:{http}"
+        # One port on two addresses: Airflow's WebHDFS connection takes several hosts, but a single port.
+        for number, host in enumerate(self._hosts, start=1):
+            names[f"dfs.namenode.rpc-address.{NAMESERVICE}.nn{number}"] = f"{host}:{self.rpc_port}"
+            names[f"dfs.namenode.http-address.{NAMESERVICE}.nn{number}"] = f"{host}:{self.webhdfs_port}"
         return names
 
     def _write_config(self) -> None:
         conf = self.hadoop_conf_dir
-        for pages in ("hdfs", "datanode"):  # the published jar lacks them, and without them nothing starts
-            page = conf / "webapps" / pages / "WEB-INF" / "web.xml"
-            page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text('<web-app version="2.4"></web-app>\n')
+        conf.mkdir(parents=True, exist_ok=True)
         (self.folder / "shared-edits").mkdir(exist_ok=True)
-        (conf / "log4j.properties").write_text(_LOG4J)
         (conf / "core-site.xml").write_text(_xml(self._core_site()))
         (conf / "hdfs-site.xml").write_text(_xml(self._hdfs_site() | self._extra))
 
@@ -331,8 +358,8 @@ class HdfsCluster(Service):
             return
         shutil.rmtree(folder, ignore_errors=True)
         action = "-format" if number == 1 else "-bootstrapStandby"
-        words = [*self._own_settings("namenode", number), action, "-nonInteractive"]
-        command = java_command(f"{_SERVER}.namenode.NameNode", *words, heap_mb=128, options=_OPTIONS)
+        words = [*self._settings_files(), *self._own_settings("namenode", number), action, "-nonInteractive"]
+        command = self._java.without_recording.command("namenode", f"{_SERVER}.namenode.NameNode", *words, heap_mb=128)
         run(command, what=f"{action} of name node {number}", timeout=120, env=self._env())
 
     def _wait_namenode(self, number: int, timeout: float = 90.0) -> None:
@@ -344,7 +371,7 @@ class HdfsCluster(Service):
         )
 
     def _namenode_state(self, number: int) -> str:
-        return self._jmx(self._http[number - 1], "NameNode", "NameNodeStatus")["State"]
+        return self._jmx(self.webhdfs_urls[number - 1], "NameNode", "NameNodeStatus")["State"]
 
     def _reports(self, number: int) -> bool:
         """Whether a data node, unless it is down, is in touch with every name node that runs.
@@ -353,23 +380,18 @@ class HdfsCluster(Service):
         """
         if not self._datanodes[number - 1].is_running():
             return True
-        info = self._jmx(self._datanode_http[number - 1], "DataNode", "DataNodeInfo")
+        info = self._jmx(f"http://127.0.0.1:{self._datanode_http[number - 1]}", "DataNode", "DataNodeInfo")
         actors: list[dict[str, str]] = json.loads(info["BPServiceActorInfo"])
-        in_touch = {
-            int(actor["NamenodeAddress"].rpartition(":")[2])
+        in_touch = [
+            actor
             for actor in actors
-            if actor["ActorState"] == "RUNNING"
-            and int(actor["LastHeartbeatResponseTime"]) <= _IN_TOUCH_SECONDS
-        }
-        return all(
-            port in in_touch
-            for port, child in zip(self._rpc, self._namenodes, strict=True)
-            if child.is_running()
-        )
+            if actor["ActorState"] == "RUNNING" and int(actor["LastHeartbeatResponseTime"]) <= _IN_TOUCH_SECONDS
+        ]
+        return len(in_touch) >= sum(child.is_running() for child in self._namenodes)
 
-    def _jmx(self, port: int, service: str, bean: str) -> dict[str, str]:
+    def _jmx(self, base: str, service: str, bean: str) -> dict[str, str]:
         query = {"qry": f"Hadoop:service={service},name={bean}"}
-        answer = requests.get(f"http://127.0.0.1:{port}/jmx", params=query, timeout=5)
+        answer = requests.get(f"{base}/jmx", params=query, timeout=5)
         answer.raise_for_status()
         beans: list[dict[str, str]] = answer.json()["beans"]
         return beans[0]
@@ -378,8 +400,39 @@ class HdfsCluster(Service):
         self._tool("org.apache.hadoop.hdfs.tools.DFSHAAdmin", "-ns", NAMESERVICE, *arguments)
 
     def _tool(self, main: str, *arguments: str) -> None:
-        command = java_command(main, *arguments, heap_mb=128, options=_OPTIONS)
+        command = self._java.command("namenode", main, *self._settings_files(), *arguments, heap_mb=128)
         run(command, what=" ".join([main.rpartition(".")[2], *arguments]), timeout=120, env=self._env())
+
+
+def _java(quick: bool) -> Java:
+    java = Java(class_path=(*jars(JARS), _resources_jar()), options=_OPTIONS, quick=quick)
+    return with_startup_cache(java, ["namenode", "datanode"], _train) if quick else java
+
+
+def _train(java: Java, folder: Path) -> None:
+    with HdfsCluster(folder, java=java) as hdfs:
+        hdfs.webhdfs("PUT", "/training", "MKDIRS")
+        hdfs.stop(grace=120)
+
+
+def _resources_jar() -> Path:
+    """A jar with what Hadoop looks for on the class path and the published jars lack.
+
+    These are the settings of the log, and the folders of the web pages, without which neither node starts.
+    """
+    content = {"webapps/": "", "log4j.properties": _LOG4J}
+    for pages in ("hdfs", "datanode"):  # with entries for the folders: they are what is looked for
+        content |= {f"webapps/{pages}/": "", f"webapps/{pages}/WEB-INF/web.xml": "<web-app></web-app>\n"}
+    digest = hashlib.sha256(repr(content).encode()).hexdigest()[:12]
+    path = cache_folder() / "files" / f"hdfs-resources-{digest}.jar"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, scratch = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as jar:
+            for name, text in content.items():
+                jar.writestr(name, text)
+        Path(scratch).replace(path)
+    return path
 
 
 def _xml(properties: Mapping[str, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 import uuid
 from dataclasses import dataclass, field
@@ -22,8 +23,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.stack.java import jars, java_command, java_env
-from tests.stack.process import Child, Service, ServiceError, free_port, run, wait_until
+from tests.stack.java import Java, jars, with_startup_cache
+from tests.stack.process import Child, Service, ServiceError, port_of, run, wait_until
 from tests.stack.tls import make_tls_files
 
 if TYPE_CHECKING:
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
 
 JARS = "kafka-4.3.1"
 # The log goes to standard output by slf4j-simple; at "info" a node prints its whole configuration twice.
-_LOGGING = [
+_LOGGING = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
-]
+)
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -66,7 +67,8 @@ class KafkaCluster(Service):
             their own and check ACLs. Who comes over the plain port is super user; the users may do all that
             no `deny` forbids.
         heap_mb: Java heap of a node.
-        detached: The nodes outlive this process (``stack up``).
+        quick: False for benchmarks: Java compiles as on a server, and takes three times as long to start.
+        java: How to run Java instead of what `quick` says.
     """
 
     def __init__(
@@ -77,16 +79,18 @@ class KafkaCluster(Service):
         properties: Mapping[str, str | int] | None = None,
         users: Mapping[str, str] | None = None,
         heap_mb: int = 384,
-        detached: bool = False,
+        quick: bool = True,
+        java: Java | None = None,
     ) -> None:
         self.folder = folder
+        self._java = java or _java(quick)
         self.users = dict(users or {})
         self.ca_file = folder / "tls" / "ca.pem"
         self._extra = {name: str(value) for name, value in (properties or {}).items()}
         self._id_file = folder / "cluster.id"
         self._heap_mb = heap_mb
         self._admin: AdminClient | None = None
-        self._nodes = [self._make_node(number, detached) for number in range(1, nodes + 1)]
+        self._nodes = [self._make_node(number) for number in range(1, nodes + 1)]
 
     @property
     def children(self) -> Sequence[Child]:
@@ -119,6 +123,11 @@ class KafkaCluster(Service):
         if self._admin is None:
             self._admin = _admin_client(self.bootstrap_servers)
         return self._admin
+
+    @property
+    def airflow_connection(self) -> str:
+        """Value of ``AIRFLOW_CONN_KAFKA_DEFAULT``."""
+        return json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": self.bootstrap_servers}})
 
     def secure_config(self, user: str, mechanism: Mechanism = "SCRAM-SHA-256") -> dict[str, str]:
         """Settings of librdkafka for one of `users` over SASL_SSL."""
@@ -234,20 +243,16 @@ class KafkaCluster(Service):
             raise ServiceError(f"there is no Kafka node {number}: they are numbered 1 to {len(self._nodes)}")
         return self._nodes[number - 1]
 
-    def _make_node(self, number: int, detached: bool) -> _Node:
+    def _make_node(self, number: int) -> _Node:
         name = f"kafka-{number}"
-        command = java_command(
-            "kafka.Kafka",
-            self.folder / f"{name}.properties",
-            heap_mb=self._heap_mb,
-            options=_LOGGING,
-        )
+        config = self.folder / f"{name}.properties"
+        command = self._java.command("kafka", "kafka.Kafka", config, heap_mb=self._heap_mb)
         return _Node(
             number=number,
-            child=Child(name, command, self.folder / "logs", env=java_env(jars(JARS)), detached=detached),
-            port=free_port(),
-            controller_port=free_port(),
-            secure_port=free_port(),
+            child=Child(name, command, self.folder / "logs", env=self._java.env),
+            port=port_of(self.folder, name),
+            controller_port=port_of(self.folder, f"{name}-controller"),
+            secure_port=port_of(self.folder, f"{name}-secure"),
             folder=self.folder / f"{name}-data",
         )
 
@@ -320,18 +325,10 @@ class KafkaCluster(Service):
         """
         first = self._nodes[0]
         config = self._write_config(first)
-        command = java_command(
-            "kafka.tools.StorageTool",
-            "format",
-            "-t",
-            self.cluster_id,
-            "-c",
-            config,
-            heap_mb=128,
-            options=_LOGGING,
-        )
+        words = ["format", "-t", self.cluster_id, "-c", str(config)]
+        command = self._java.without_recording.command("kafka", "kafka.tools.StorageTool", *words, heap_mb=128)
         shutil.rmtree(first.folder, ignore_errors=True)
-        run(command, what="formatting the Kafka folder", timeout=120, env=java_env(jars(JARS)))
+        run(command, what="formatting the Kafka folder", timeout=120, env=self._java.env)
         for node in self._nodes[1:]:
             shutil.rmtree(node.folder, ignore_errors=True)
             shutil.copytree(first.folder, node.folder)
@@ -352,6 +349,17 @@ class KafkaCluster(Service):
             ]
             for future in self.admin.alter_user_scram_credentials(wanted).values():
                 future.result(timeout=30)
+
+
+def _java(quick: bool) -> Java:
+    java = Java(class_path=tuple(jars(JARS)), options=_LOGGING, quick=quick)
+    return with_startup_cache(java, ["kafka"], _train) if quick else java
+
+
+def _train(java: Java, folder: Path) -> None:
+    with KafkaCluster(folder, java=java) as kafka:
+        kafka.create_topic("training", 2)
+        kafka.stop(grace=120)
 
 
 def _admin_client(servers: str) -> AdminClient:

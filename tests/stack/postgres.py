@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import psycopg2
 
-from tests.stack.process import Child, Service, ServiceError, free_port, guard_folder, run, wait_until
+from tests.stack.process import Child, Service, ServiceError, guard_folder, port_of, run, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,14 +34,12 @@ class PostgresServer(Service):
     Args:
         folder: Where the link and the log are; a server started again on it has its old data.
         settings: Server settings on top of ours, as in postgresql.conf.
-        detached: The server outlives this process (``stack up``).
     """
 
-    def __init__(self, folder: Path, *, settings: dict[str, str] | None = None, detached: bool = False) -> None:
+    def __init__(self, folder: Path, *, settings: dict[str, str] | None = None) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = port_of(folder, "postgres")
         self._user = _UNPRIVILEGED if os.geteuid() == 0 else None
-        self._detached = detached
         self._link = folder / "postgres"
         self._home = self._make_home()
         self._bin = self._find_programs()
@@ -62,7 +60,6 @@ class PostgresServer(Service):
             cwd=self._home,
             user=self._user,
             stop_signal=signal.SIGINT,  # "fast": ends the sessions of its clients; SIGTERM waits for them
-            detached=detached,
         )
 
     @property
@@ -131,6 +128,10 @@ class PostgresServer(Service):
         self.query(f'CREATE DATABASE "{name}"')
         return self.sqlalchemy_url(name)
 
+    def detach(self) -> None:
+        super().detach()
+        guard_folder(self._home, keep=True)
+
     def close(self) -> None:
         """Stop in order, since a killed server leaves its shared memory behind, and remove the data."""
         self.stop()
@@ -146,8 +147,7 @@ class PostgresServer(Service):
         if self._link.exists():
             return self._link.resolve()
         home = Path(tempfile.mkdtemp(prefix="akh-postgres-"))
-        if not self._detached:
-            guard_folder(home)
+        guard_folder(home)
         if self._user is not None:
             shutil.chown(home, self._user)
         self._link.unlink(missing_ok=True)

@@ -7,6 +7,7 @@ are handed to a guard (``guard.py``) before they run: it ends them when this pro
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _T = TypeVar("_T")
+_LONG_LINE = 500
 _GUARD = Path(__file__).with_name("guard.py")
 # Linux hands out the ports from 32768 up to whoever connects to something: a restarted server could find its
 # own port taken by a client that is trying to reach it. So ours lie below.
@@ -44,19 +46,37 @@ _ports_given: set[int] = set()
 
 
 def free_port() -> int:
-    """A TCP port of the loopback address that nobody listens on; never the same twice in one process."""
+    """A TCP port that nobody listens on; never the same twice in one process."""
     with _ports_lock:
         for port in random.sample(_PORTS, 500):
-            if port in _ports_given:
-                continue
-            with socket.socket() as probe:
-                try:
-                    probe.bind(("127.0.0.1", port))
-                except OSError:
-                    continue
-            _ports_given.add(port)
-            return port
-    raise ServiceError(f"found no free TCP port of 127.0.0.1 in {_PORTS.start}-{_PORTS.stop - 1}")
+            if port not in _ports_given and _is_free(port):
+                _ports_given.add(port)
+                return port
+    raise ServiceError(f"found no free TCP port in {_PORTS.start}-{_PORTS.stop - 1}")
+
+
+def port_of(folder: Path, name: str) -> int:
+    """The port of the part `name` of the service in `folder`: the one it had last time, if that is still free.
+
+    So a service that is started again on its folder is found where it was.
+    """
+    book = folder / "ports.json"
+    ports: dict[str, int] = json.loads(book.read_text()) if book.exists() else {}
+    if name not in ports or not _is_free(ports[name]):
+        ports[name] = free_port()
+        folder.mkdir(parents=True, exist_ok=True)
+        book.write_text(json.dumps(ports, indent=1))
+    return ports[name]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a former server linger
+        try:
+            probe.bind(("", port))  # any address: the second HDFS name node listens on 127.0.0.2
+        except OSError:
+            return False
+    return True
 
 
 class _Guard:
@@ -85,9 +105,9 @@ class _Guard:
 _guard = _Guard()
 
 
-def guard_folder(folder: Path) -> None:
-    """Have the guard remove `folder`, one for temporary files, when this process is gone."""
-    _guard.tell("folder", folder)
+def guard_folder(folder: Path, *, keep: bool = False) -> None:
+    """Have the guard remove `folder`, one for temporary files, when this process is gone; or not, after all."""
+    _guard.tell("keep" if keep else "folder", folder)
 
 
 class Child:
@@ -101,7 +121,6 @@ class Child:
         cwd: Working folder; None = ours.
         user: Name of the user to run as (only possible for root); None = ours.
         stop_signal: What asks the program to end in an orderly way.
-        detached: True = outlives this process, without a guard.
     """
 
     def __init__(
@@ -114,7 +133,6 @@ class Child:
         cwd: Path | None = None,
         user: str | None = None,
         stop_signal: int = signal.SIGTERM,
-        detached: bool = False,
     ) -> None:
         self.name = name
         self.command = [str(word) for word in command]
@@ -123,7 +141,7 @@ class Child:
         self._cwd = cwd
         self._user = user
         self._stop_signal = stop_signal
-        self._detached = detached
+        self._detached = False
         self._popen: subprocess.Popen[bytes] | None = None
         self._id: ProcessId | None = None
         log_folder.mkdir(parents=True, exist_ok=True)
@@ -171,6 +189,11 @@ class Child:
         """Whether the process started last is alive (a paused one is)."""
         return self._popen is not None and self._popen.poll() is None
 
+    def is_paused(self) -> bool:
+        """Whether the process started last is frozen by `pause`."""
+        process = self.process_id.process()
+        return process is not None and bool(process.status() == psutil.STATUS_STOPPED)
+
     def exit_status(self) -> int | None:
         """Exit status of the process started last, None while it runs; negative = ended by that signal."""
         return None if self._popen is None else self._popen.poll()
@@ -195,7 +218,13 @@ class Child:
         """The last lines of the log."""
         if not self.log_path.exists():
             return "(no log)"
-        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+        found = self.log_path.read_text(errors="replace").splitlines()[-lines:]
+        return "\n".join(line[:_LONG_LINE] for line in found)
+
+    def detach(self) -> None:
+        """Let the process outlive this one: the guard forgets it."""
+        self._detached = True
+        _guard.tell("ended", self.pid)
 
     def _end(self, signal_number: int, grace: float) -> None:
         if self._popen is None or self._id is None:
@@ -322,6 +351,11 @@ class Service(ABC):
         """End every process at once, as a crash of the machine would; data and logs stay in the folder."""
         for child in self.children:
             child.kill()
+
+    def detach(self) -> None:
+        """Let the service outlive this process; without this word it never does."""
+        for child in self.children:
+            child.detach()
 
     def close(self) -> None:
         """What the end of a ``with`` does: end everything the fastest way, nobody needs it any more."""

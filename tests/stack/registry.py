@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Self
 
 import requests
 
-from tests.stack.java import java_command, java_env, unpacked
-from tests.stack.process import Child, Service, free_port, wait_until
+from tests.stack.java import Java, unpacked
+from tests.stack.process import Child, Service, port_of, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,6 @@ class ApicurioRegistry(Service):
         folder: Data and logs.
         properties: Settings (Quarkus and Apicurio names) on top of ours.
         heap_mb: Java heap.
-        detached: The process outlives this one (``stack up``).
     """
 
     def __init__(
@@ -32,10 +32,9 @@ class ApicurioRegistry(Service):
         *,
         properties: Mapping[str, str] | None = None,
         heap_mb: int = 256,
-        detached: bool = False,
     ) -> None:
         self.folder = folder
-        self.port = free_port()
+        self.port = port_of(folder, "registry")
         home = unpacked(JARS)
         settings = {
             "quarkus.http.host": "127.0.0.1",
@@ -46,9 +45,10 @@ class ApicurioRegistry(Service):
             "apicurio.storage.sql.kind": "h2",
             "apicurio.datasource.url": f"jdbc:h2:file:{folder / 'registry'};DB_CLOSE_ON_EXIT=FALSE",
         } | dict(properties or {})
-        options = [f"-D{name}={value}" for name, value in settings.items()]
-        command = java_command("-jar", home / "quarkus-run.jar", heap_mb=heap_mb, options=options)
-        self._child = Child("registry", command, folder / "logs", env=java_env([]), cwd=home, detached=detached)
+        # Quarkus loads its classes in a way of its own, which start-up caches do not reach.
+        java = Java(options=tuple(f"-D{name}={value}" for name, value in settings.items()))
+        command = java.command("registry", "-jar", home / "quarkus-run.jar", heap_mb=heap_mb)
+        self._child = Child("registry", command, folder / "logs", env=java.env, cwd=home)
 
     @property
     def children(self) -> Sequence[Child]:
@@ -58,6 +58,11 @@ class ApicurioRegistry(Service):
     def url(self) -> str:
         """Base of the Confluent-compatible API: ``http://127.0.0.1:port/apis/ccompat/v7``."""
         return f"http://127.0.0.1:{self.port}/apis/ccompat/v7"
+
+    @property
+    def airflow_connection(self) -> str:
+        """Value of an ``AIRFLOW_CONN_…`` of type `schema_registry`."""
+        return json.dumps({"conn_type": "schema_registry", "host": self.url})
 
     def start(self) -> Self:
         self._child.start()
