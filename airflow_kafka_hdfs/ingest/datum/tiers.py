@@ -1,0 +1,183 @@
+"""The tiers of the fast path, from the plainest to the fastest, and the choice among them.
+
+`compiled` is there if the package was installed with a C compiler at hand or from a wheel; without it, `numpy` does
+the work. `reference` is for tests, and for an attempt after the other tiers died without a word.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Hashable
+from dataclasses import dataclass
+from types import ModuleType
+
+import numpy as np
+
+from airflow_kafka_hdfs.exceptions import ConfigError, DecodeError
+from airflow_kafka_hdfs.ingest.datum import rows
+from airflow_kafka_hdfs.ingest.datum.packing import Bad, Batch, Group, Outcome, Packer, Recode, Refusal, Route, Tier
+
+AUTO = "auto"
+NAMES = ("compiled", "numpy", "reference")
+"""Fastest first."""
+
+_MODULE = "airflow_kafka_hdfs.ingest.datum._packer"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTier:
+    """Packs in Python; see `rows`."""
+
+    name: str
+    batch_size: int
+    scan: rows.Scan
+
+    def pack(self, packer: Packer, batch: Batch) -> Outcome:
+        """See `Tier.pack`."""
+        return rows.pack(packer, batch, self.scan)
+
+
+REFERENCE = PythonTier("reference", 500, rows.reference_scan)
+NUMPY = PythonTier("numpy", 2_000, rows.numpy_scan)
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledTier:
+    """Packs in C. What C does not take (frames to be looked up, decoded or refused first) goes to numpy."""
+
+    module: ModuleType
+    name: str = "compiled"
+    batch_size: int = 500
+
+    def pack(self, packer: Packer, batch: Batch) -> Outcome:
+        """See `Tier.pack`."""
+        places = _Places(packer)
+        times = None if batch.times is None else np.ascontiguousarray(batch.times, np.int64)
+        result = self.module.pack(
+            tuple(batch.values),
+            tuple(_plain(frame, route) for frame, route in packer.routes.items() if not isinstance(route, Recode)),
+            packer.frame_size,
+            times,
+            batch.fallback,
+            packer.text_time,
+            DecodeError,
+            None if batch.tails is None else tuple(batch.tails),
+            *packer.bounds,
+            places.place,
+        )
+        if result is None:
+            return NUMPY.pack(packer, batch)
+        slots, groups, left_over, nulls = result
+        if nulls and packer.null is not None:
+            return NUMPY.pack(packer, batch)
+        bad: tuple[Bad, ...] = ()
+        if left_over:
+            judged = _judge(packer, batch, left_over)
+            if judged is None:
+                return NUMPY.pack(packer, batch)
+            bad = judged
+        return Outcome(
+            groups=[
+                Group(target=target, key=key, count=count, size=size, least=least, greatest=greatest, chunks=chunks)
+                for (target, key), (count, size, least, greatest, chunks) in zip(places.keys, groups, strict=True)
+            ],
+            slots=np.frombuffer(slots, np.int32),
+            bad=bad,
+            nulls=nulls,
+        )
+
+
+class _Places:
+    """Numbers places in the order in which they are first met."""
+
+    def __init__(self, packer: Packer) -> None:
+        self._packer = packer
+        self.keys: dict[tuple[int, Hashable], int] = {}
+        self._rooms: list[tuple[int, int]] = []
+
+    def place(self, target: int, time: int) -> tuple[int, int, int, int, int]:
+        place = self._packer.locate(time)
+        slot = self.keys.setdefault((target, place.key), len(self.keys))
+        if slot == len(self._rooms):
+            self._rooms.append(self._packer.room(target, place.key))
+        return max(place.start, -(2**63)), min(place.end, 2**63 - 1), slot, *self._rooms[slot]
+
+
+def _plain(
+    frame: bytes, route: Route | Refusal
+) -> tuple[bytes, bytes | None, bool, bytes, bytes, bool, bool, bool, int]:
+    if isinstance(route, Refusal):
+        return frame, None, False, b"", b"", False, False, True, 0
+    program = route.program
+    code, has_time = (None, False) if program is None else (program.packed, program.has_time)
+    return frame, code, has_time, route.lead, route.tail, route.sized, route.utf8, False, route.target
+
+
+def _judge(packer: Packer, batch: Batch, left_over: list[int]) -> tuple[Bad, ...] | None:
+    """Reasons of rows that C left over; None if the reference finds one of them good after all."""
+    fallback = batch.fallback
+    part = Batch(
+        values=[batch.values[i] for i in left_over],
+        times=None if batch.times is None else [batch.times[i] for i in left_over],
+        fallback=None if fallback is None else lambda j: fallback(left_over[j]),
+    )
+    outcome = REFERENCE.pack(packer, part)
+    if outcome.packed:
+        return None
+    return tuple(Bad(index=left_over[bad.index], reason=bad.reason, detail=bad.detail) for bad in outcome.bad)
+
+
+@dataclass(frozen=True, slots=True)
+class TierInfo:
+    """One tier as `airflow kafka-hdfs info` lists it.
+
+    Attributes:
+        detail: where it comes from, or why it is not there.
+    """
+
+    name: str
+    available: bool
+    detail: str
+
+
+def list_tiers() -> list[TierInfo]:
+    """All tiers, fastest first."""
+    try:
+        detail, available = f"extension {_load().__file__}", True
+    except ImportError as error:
+        detail, available = f"not built: {error}", False
+    return [
+        TierInfo("compiled", available, detail),
+        TierInfo("numpy", True, f"numpy {np.__version__}"),
+        TierInfo("reference", True, "plain Python"),
+    ]
+
+
+def choose(name: str = AUTO, *, below: str | None = None) -> Tier:
+    """A tier.
+
+    Args:
+        name: `auto` for the fastest one that is there, or one of `NAMES` to have that one and no other.
+        below: with `auto`, only tiers that are plainer than this one (after an attempt died in it).
+
+    Raises:
+        ConfigError: no such tier, or it is asked for by name and not built.
+    """
+    if name not in (AUTO, *NAMES):
+        raise ConfigError("tier", name, (AUTO, *NAMES))
+    wanted = list(NAMES) if name == AUTO else [name]
+    if name == AUTO and below is not None:
+        wanted = wanted[NAMES.index(below) + 1 :] or ["reference"]
+    if wanted[0] == "compiled":
+        try:
+            return CompiledTier(_load())
+        except ImportError as error:
+            if name != AUTO:
+                hint = f"the extension is not built ({error}); install with a C compiler at hand, or from a wheel"
+                raise ConfigError("tier", name, "auto, numpy, reference", hint) from error
+            wanted = wanted[1:]
+    return NUMPY if wanted[0] == "numpy" else REFERENCE
+
+
+def _load() -> ModuleType:
+    return importlib.import_module(_MODULE)

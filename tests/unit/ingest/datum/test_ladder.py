@@ -1,0 +1,228 @@
+"""The way of a datum into a file of another schema: cheaper ways give what decoding and encoding would give."""
+
+import io
+import json
+
+import fastavro
+import pytest
+from fastavro.schema import to_parsing_canonical_form
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_kafka_hdfs.exceptions import ConfigError, UnusableSchemaError
+from airflow_kafka_hdfs.ingest.datum.columns import Columns
+from airflow_kafka_hdfs.ingest.datum.defaults import encode_default
+from airflow_kafka_hdfs.ingest.datum.ladder import Way, decide
+from airflow_kafka_hdfs.ingest.datum.schema import Field, read_schema
+from airflow_kafka_hdfs.model import ConsumerRecord, TimestampType
+from tests.unit.ingest.datum.avro_data import encode, laws, names_of, records, shapes
+
+BASE = [{"name": "id", "type": "long"}, {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["a", "b"]}}]
+
+SELF = {"name": "next", "type": ["null", "shop.Event"]}
+
+
+def record(*fields, name="shop.Event"):
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def way(writer, target):
+    return decide(canonical(writer), canonical(target), target)
+
+
+def canonical(schema):
+    return to_parsing_canonical_form(parse(schema))
+
+
+def parse(schema):
+    return fastavro.parse_schema(json.loads(json.dumps(schema)))
+
+
+def read(data, schema, reader=None):
+    stream = io.BytesIO(data)
+    value = fastavro.schemaless_reader(stream, parse(schema), parse(reader) if reader else None)
+    assert stream.tell() == len(data)
+    return value
+
+
+def test_schemas_that_differ_in_words_alone_let_datums_pass():
+    told = record({**BASE[0], "doc": "the id", "default": 5}, BASE[1])
+    assert way(told, record(*BASE)).way is Way.PASS
+
+
+DEFAULTS = [
+    ("null", None),
+    ("boolean", True),
+    ("int", -7),
+    ("long", 2**40),
+    ("float", 1.5),
+    ("double", 3),
+    ("bytes", "\u00ff\u0001"),
+    ("string", "é"),
+    ({"type": "fixed", "name": "F", "size": 2}, "ab"),
+    ("K", "b"),
+    (["null", "string"], None),
+    (["string", "null"], "x"),
+    (["null", "string"], "fits the second"),
+    ({"type": "array", "items": "int"}, []),
+    ({"type": "array", "items": "int"}, [1, 2]),
+    ({"type": "map", "values": ["null", "long"]}, {"k": 4, "n": None}),
+    (record({"name": "x", "type": "int", "default": 9}, {"name": "y", "type": "string"}, name="In"), {"y": "q"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "default"), DEFAULTS)
+def test_a_spliced_datum_reads_as_the_default_of_the_added_field(kind, default):
+    target = record(*BASE, {"name": "added", "type": kind, "default": default})
+    decision = way(record(*BASE), target)
+    assert decision.way is Way.SPLICE
+    assert "'added'" in decision.reason
+    datum = b"\x02\x02" + decision.tail
+    found = read(datum, target)["added"]
+    as_bytes = isinstance(found, bytes)
+    expected = {"x": 9, **default} if isinstance(default, dict) and "y" in default else default
+    assert (found.decode("latin-1") if as_bytes else found) == expected
+
+
+@laws
+@given(st.data())
+def test_splicing_is_what_decoding_and_encoding_gives(data):
+    shape = data.draw(records())
+    value = data.draw(shape.values)
+    simple = [(kind, default) for kind, default in DEFAULTS if kind in ("null", "boolean", "int", "long", "string")]
+    chosen = data.draw(st.lists(st.sampled_from(simple), min_size=1, max_size=4))
+    added = [{"name": f"z{i}", "type": kind, "default": default} for i, (kind, default) in enumerate(chosen)]
+    target = {**shape.schema, "fields": [*shape.schema["fields"], *added]}
+    decision = way(shape.schema, target)
+    if "'a.b.N1'" in repr(shape.schema["fields"]):
+        assert "holds itself" in decision.reason
+        return
+    assert decision.way is Way.SPLICE
+    datum = encode(shape.schema, value, names_of(shape.schema))
+    assert read(datum + decision.tail, target) == read(datum, shape.schema, target)
+
+
+@pytest.mark.parametrize(
+    ("writer", "target", "reason"),
+    [
+        (record(*BASE), record(BASE[1], BASE[0]), "field 'id' has to become 'kind'"),
+        (record(*BASE), record({"name": "id", "type": "double"}, BASE[1]), "field 'id' has to become of another type"),
+        (record(*BASE), record(BASE[0]), "field 'kind' is not in the file's schema"),
+        (record(*BASE), record(*BASE, name="shop.Other"), "record shop.Event has to become shop.Other"),
+        (record(*BASE), record(*BASE, {"name": "n", "type": "int"}), "field 'n' has none"),
+        (record(*BASE), record(*BASE, {"name": "n", "type": "int", "default": "x"}), "'x' is no int"),
+        (record(SELF), record(SELF, {"name": "n", "type": "int", "default": 1}), "shop.Event holds itself"),
+        ("string", "bytes", "no record"),
+        (record(*BASE), ["null", record(*BASE)], "no record"),
+    ],
+)
+def test_what_can_not_be_spliced_is_decoded_and_the_reason_is_told(writer, target, reason):
+    plain = json.loads(json.dumps(target))
+    for field in plain["fields"] if isinstance(plain, dict) else ():
+        field.pop("default", None)  # fastavro reads no schema whose default does not fit
+    decision = decide(canonical(writer), canonical(plain), target)
+    assert decision.way is Way.RECODE
+    assert reason in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "default"),
+    [
+        ("null", 0),
+        ("boolean", 1),
+        ("int", 2**31),
+        ("int", True),
+        ("long", 1.5),
+        ("long", float("inf")),
+        ("float", 1e300),
+        ("string", 5),
+        ("string", "\ud800"),
+        ("bytes", [1]),
+        ("bytes", "\u0100"),
+        ({"type": "fixed", "name": "F", "size": 2}, "abc"),
+        ({"type": "enum", "name": "E", "symbols": ["a"]}, "b"),
+        (["null", "int"], "x"),
+        ({"type": "array", "items": "int"}, {}),
+        ({"type": "map", "values": "int"}, []),
+        (record({"name": "x", "type": "int"}, name="In"), {}),
+        (record({"name": "x", "type": "int"}, name="In"), 5),
+    ],
+)
+def test_a_default_that_does_not_fit_is_refused(kind, default):
+    with pytest.raises(UnusableSchemaError, match="default of field 'f'"):
+        encode_default(Field("f", read_schema(kind), default))
+
+
+def test_a_default_that_holds_itself_is_refused():
+    schema = read_schema(record({"name": "r", "type": "shop.Event", "default": {}}))
+    with pytest.raises(UnusableSchemaError, match="without end"):
+        encode_default(schema.fields[0])
+
+
+ROW = ConsumerRecord(
+    topic="events",
+    partition=3,
+    offset=2**40,
+    timestamp=1_767_225_600_000,
+    timestamp_type=TimestampType.CREATE,
+    key=b"\xffkey",
+    value=b"\x02\x02",
+    headers=(("trace", b"1"), ("trace", None)),
+)
+BARE = ConsumerRecord(
+    topic="events", partition=0, offset=0, timestamp=-1, timestamp_type=TimestampType.NONE, key=None, value=None
+)
+
+
+def test_columns_stand_behind_the_values_own_fields():
+    columns = Columns(metadata=True, key=True, headers=True)
+    schema = columns.add_to(record(*BASE))
+    value = read(ROW.value + columns.encode(ROW), schema)
+    assert value["id"] == 1
+    assert {name: value[name] for name in value if name.startswith("_")} == {
+        "_kafka_topic": "events",
+        "_kafka_partition": 3,
+        "_kafka_offset": 2**40,
+        "_kafka_timestamp": value["_kafka_timestamp"],
+        "_kafka_timestamp_type": "create",
+        "_kafka_key": b"\xffkey",
+        "_kafka_headers": [{"name": "trace", "value": b"1"}, {"name": "trace", "value": None}],
+    }
+    assert value["_kafka_timestamp"].timestamp() == 1_767_225_600
+    value = read(b"\x02\x02" + columns.encode(BARE), schema)
+    assert (value["_kafka_timestamp"], value["_kafka_key"], value["_kafka_headers"]) == (None, None, [])
+
+
+@pytest.mark.parametrize("flags", [{"metadata": True}, {"key": True}, {"headers": True}])
+def test_each_kind_of_column_may_be_had_alone(flags):
+    columns = Columns(**flags)
+    schema = columns.add_to(record(*BASE))
+    (tail,) = columns.encode_all([ROW])
+    assert len(read(ROW.value + tail, schema)) == 2 + len(columns.fields())
+
+
+def test_without_columns_schema_and_datums_stay_as_they_are():
+    columns = Columns()
+    assert columns.add_to("string") == "string"
+    assert columns.encode_all([ROW]) is None
+
+
+def test_older_files_without_the_columns_can_be_read_with_the_new_schema():
+    columns = Columns(metadata=True, key=True, headers=True)
+    decision = way(record(*BASE), columns.add_to(record(*BASE)))
+    assert decision.way is Way.SPLICE
+    assert read(b"\x02\x02" + decision.tail, columns.add_to(record(*BASE)))["_kafka_offset"] == -1
+
+
+def test_a_clash_of_names_and_a_value_that_is_no_record_are_refused():
+    columns = Columns(key=True)
+    with pytest.raises(ConfigError, match="_kafka_key"):
+        columns.add_to(record(*BASE, {"name": "_kafka_key", "type": "string"}))
+    with pytest.raises(UnusableSchemaError, match="no|none"):
+        columns.add_to("string")
+
+
+@laws
+@given(shapes())
+def test_every_schema_passes_into_its_own_files(shape):
+    assert way(shape.schema, shape.schema).way is Way.PASS
