@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
@@ -15,28 +16,41 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from airflow_kafka_hdfs.adapters.kafka.errors import (
     Trouble,
     code_of,
+    fault_of,
     is_unreachable,
     is_worth_a_retry,
     kafka_error,
     no_answer,
 )
 from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
+from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.model import PartitionOffsets, TopicInfo, TopicPartition
 from airflow_kafka_hdfs.ports.kafka import Fault, TopicCatalog
 
 R = TypeVar("R")
 
+_NO_RECORD = -1  # the answer of a broker that holds no record of that time or later
+
 # One request per broker holds up to this many partitions; a cluster's largest jobs still fit into one or two rounds.
 _PER_REQUEST = 20_000
 # A request is bound to the broker that led when it was made. When that broker dies, only a new request finds the
-# next leader, so a round must end well before the whole call does.
-_ROUND_SECONDS = 10.0
+# next leader, so the first rounds are short; later ones take longer, for clusters that are merely slow.
+_ROUND_SECONDS = (3.0, 3.0, 6.0, 12.0)
+# A dead broker's partitions get leaders after its session of 9 s (Kafka's default) is over. While others have answered
+# they are waited for so long; then they are a fault of their topic, and the next run's business.
+_ELECTION_SECONDS = 20.0
+# Brokers hear of a new topic one after the other; a topic is missing if it still is after this time.
+_NEWS_SECONDS = 2.0
+
+
+_Answers: TypeAlias = "dict[TopicPartition, int | str | KafkaError]"
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
     isolation: IsolationLevel
     spec: Callable[[TopicPartition], Any]
+    least: int = 0  # the least number that is an answer
 
 
 _EARLIEST = _Question(IsolationLevel.READ_UNCOMMITTED, lambda tp: OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # no types in the library
@@ -112,9 +126,11 @@ class KafkaCatalog(TopicCatalog):
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | None | str]:
         """One look-up, one request per leader. Raises KafkaUnavailableError."""
         # Negative times are commands in the protocol; nothing is older than the epoch.
-        question = _Question(IsolationLevel.READ_COMMITTED, lambda tp: OffsetSpec.for_timestamp(max(times[tp], 0)))
+        question = _Question(
+            IsolationLevel.READ_COMMITTED, lambda tp: OffsetSpec.for_timestamp(max(times[tp], 0)), _NO_RECORD
+        )
         (answers,) = self._ask("looking up offsets by time", (question,), times)
-        return {tp: None if answer == -1 else answer for tp, answer in answers.items()}
+        return {tp: None if answer == _NO_RECORD else answer for tp, answer in answers.items()}
 
     def _ask(
         self, action: str, questions: tuple[_Question, ...], partitions: Iterable[TopicPartition]
@@ -122,27 +138,52 @@ class KafkaCatalog(TopicCatalog):
         """Answers to each question: an offset, or a code where the partition gives none.
 
         All questions are in flight at once. What meets an election or a silent broker is asked again in the next
-        round; the other partitions wait for nobody.
+        round, alone, for a while.
         """
         wanted = sorted(set(partitions))
-        answers: list[dict[TopicPartition, int | KafkaError]] = [{} for _ in questions]
-        still = [wanted] * len(questions)
-        deadline = time.monotonic() + self._timeout
-        pause = 0.1
-        while any(still):
-            seconds = min(_ROUND_SECONDS, max(deadline - time.monotonic(), 1.0))
-            in_flight = [self._send(question, todo, seconds) for question, todo in zip(questions, still, strict=True)]
-            for number, futures in enumerate(in_flight):
-                answers[number].update((tp, _offset(future, seconds)) for tp, future in futures.items())
-                still[number] = [tp for tp in still[number] if _ask_again(answers[number][tp])]
-            if time.monotonic() + pause >= deadline:
+        answers: list[_Answers] = [dict.fromkeys(wanted, no_answer("not asked")) for _ in questions]
+        start, pause, rounds = time.monotonic(), 0.1, iter(_ROUND_SECONDS)
+        while open_partitions := {tp for found in answers for tp, answer in found.items() if _is_open(answer)}:
+            left = max(start + self._timeout - time.monotonic(), 1.0)
+            self._round(questions, answers, min(next(rounds, _ROUND_SECONDS[-1]), left))
+            self._settle_faults(answers, open_partitions, young=time.monotonic() < start + _NEWS_SECONDS)
+            nobody = all(isinstance(answer, KafkaError) for found in answers for answer in found.values())
+            patience = self._timeout if nobody else min(self._timeout, _ELECTION_SECONDS)
+            if time.monotonic() + pause >= start + patience:
                 break
-            if any(still):
+            if any(_is_open(answer) for found in answers for answer in found.values()):
                 self._sleep(pause)
                 pause = min(2 * pause, 1.0)
+                # The client asks its old leaders again and again unless it is told to look who leads now.
+                with suppress(KafkaException):
+                    self._admin.list_topics(timeout=_ROUND_SECONDS[0])
         errors = [answer for found in answers for answer in found.values() if isinstance(answer, KafkaError)]
         self._raise_if_silent(action, errors, len(wanted) * len(questions))
         return [{tp: code_of(a) if isinstance(a, KafkaError) else a for tp, a in found.items()} for found in answers]
+
+    def _round(self, questions: tuple[_Question, ...], answers: list[_Answers], seconds: float) -> None:
+        """Ask for all that is open, and note what comes."""
+        todo = [[tp for tp, answer in found.items() if _is_open(answer)] for found in answers]
+        in_flight = [self._send(question, part, seconds) for question, part in zip(questions, todo, strict=True)]
+        for question, found, futures in zip(questions, answers, in_flight, strict=True):
+            found.update((tp, _offset(future, seconds, question.least)) for tp, future in futures.items())
+
+    def _settle_faults(self, answers: list[_Answers], partitions: set[TopicPartition], *, young: bool) -> None:
+        """Let the description of a topic say whether a fault lasts.
+
+        A topic that the user may not see can look like one without leaders. One that is missing may be new: while
+        the look-up is `young`, brokers may still have to hear of it.
+        """
+        unclear = {tp for found in answers for tp in partitions if _has_reached_a_broker(found[tp])}
+        with suppress(KafkaUnavailableError):
+            infos = self.describe({tp.topic for tp in unclear})
+            for tp in unclear:
+                fault = infos[tp.topic].fault
+                if fault is None and tp.partition not in infos[tp.topic].partitions:
+                    fault = Fault.MISSING.value
+                if fault == Fault.DENIED or (fault == Fault.MISSING and not young):
+                    for found in answers:
+                        found[tp] = fault
 
     def _send(
         self, question: _Question, partitions: list[TopicPartition], seconds: float
@@ -175,13 +216,23 @@ def _result(future: Future[R], seconds: float) -> R | KafkaError:
         return no_answer("no answer from the client itself")
 
 
-def _offset(future: Future[Any], seconds: float) -> int | KafkaError:
+def _offset(future: Future[Any], seconds: float, least: int) -> int | str | KafkaError:
+    """The offset, the code of a lasting fault, or an error that may pass."""
     answer = _result(future, seconds)
-    return answer if isinstance(answer, KafkaError) else int(answer.offset)
+    if isinstance(answer, KafkaError):
+        return answer if is_worth_a_retry(answer) or fault_of(answer) == Fault.MISSING else code_of(answer)
+    if answer.offset < least:
+        # Seen with 2.16: if one of several brokers is silent, its partitions come as successes with offset -1001.
+        return no_answer("the broker did not answer")
+    return int(answer.offset)
 
 
-def _ask_again(answer: int | KafkaError) -> bool:
-    return isinstance(answer, KafkaError) and is_worth_a_retry(answer)
+def _is_open(answer: int | str | KafkaError) -> bool:
+    return isinstance(answer, KafkaError)
+
+
+def _has_reached_a_broker(answer: int | str | KafkaError) -> bool:
+    return isinstance(answer, KafkaError) and not is_unreachable(answer)
 
 
 def _as_kafka_prints(topic_id: object) -> str:

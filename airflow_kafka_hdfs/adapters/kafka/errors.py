@@ -31,6 +31,7 @@ _ELECTIONS = {
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError._NOENT,  # the client knows no leader
 }
 
 # No answer at all: the broker, the network or the log-in.

@@ -307,7 +307,10 @@ class _Hand:
         if self._temp is None:
             temp = temp_beside(self._path)
             self._litter.append(temp)
-            self._store.write_temp(temp, self._data)
+            try:
+                self._store.write_temp(temp, self._data)
+            except StorageError as error:
+                raise type(error)(error.action, self._path, error.detail) from error  # not the hidden name
             self._temp = temp
         temp = self._temp
         if not self._store.move_blindly(temp, self._path):

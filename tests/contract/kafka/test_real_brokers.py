@@ -1,0 +1,228 @@
+"""What only real brokers can do to a catalog and a reader: compaction, damage, dying and freezing, wrong passwords."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+from airflow_kafka_hdfs.adapters.kafka.catalog import KafkaCatalog
+from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
+from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
+from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
+from airflow_kafka_hdfs.model import PartitionOffsets, TopicPartition
+from tests.contract.kafka.drivers import PASSWORD, USER, Reading, RealDriver, until
+from tests.stack.kafka import KafkaCluster
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def reading(real_driver: RealDriver) -> Iterator[Reading]:
+    reading = Reading(real_driver.reader())
+    yield reading
+    reading.reader.close()
+
+
+def test_compacted_records_leave_holes_that_are_read_over(real_driver: RealDriver, reading: Reading):
+    name = "compacted"
+    config = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01}
+    real_driver.cluster.create_topic(name, config=config)
+    for _ in range(10):
+        real_driver.produce(name, 0, b"old", key=b"same")
+    real_driver.produce(name, 0, b"kept", key=b"other")
+    tp = TopicPartition(name, 0)
+    end = 11
+
+    def cleaned() -> bool:
+        nonlocal end
+        real_driver.produce(name, 0, b"%d" % end, key=b"same")  # closes the segment before it
+        end += 1
+        again = Reading(real_driver.reader())
+        again.reader.assign({tp: 0})
+        again.to({tp: end})
+        again.reader.close()
+        return len(again.records) < 6
+
+    until(cleaned, seconds=60)
+    reading.reader.assign({tp: 0})
+    reading.to({tp: end})
+    offsets = [r.offset for r in reading.records]
+    assert b"kept" in reading.values()
+    assert reading.values()[-1] == b"%d" % (end - 1)
+    assert len(offsets) < end - 5, "holes"
+    assert real_driver.catalog().offsets([tp])[tp].last_stable == end
+
+
+def test_damaged_data_is_a_fault_and_nothing_behind_it_is_handed_out(
+    real_driver: RealDriver, reading: Reading, secured_broker: KafkaCluster
+):
+    name = real_driver.topic(partitions=2)
+    for i in range(6):
+        real_driver.produce(name, 0, b"marked-%d" % i * 10)
+    real_driver.produce(name, 1, *[b"fine"] * 3)
+    (log,) = Path(secured_broker.folder).glob(f"*/{name}-0/*.log")
+    place = log.read_bytes().index(b"marked-3")
+    with log.open("r+b") as file:
+        file.seek(place + 20)
+        file.write(b"X")
+    bad, good = TopicPartition(name, 0), TopicPartition(name, 1)
+    reading.reader.assign({bad: 0, good: 0})
+    reading.until(lambda: bad in reading.faults).to({good: 3})
+    for _ in range(5):
+        reading.poll()
+    assert reading.faults == {bad: "corrupt"}
+    assert [r.offset for r in reading.records if r.partition == 0] == [0, 1, 2]
+    assert reading.positions[bad] == 3
+
+
+def test_a_group_that_the_user_may_not_use_does_not_matter(real_driver: RealDriver, reading: Reading):
+    denied = AclBinding(
+        ResourceType.GROUP,
+        "airflow-kafka-hdfs",
+        ResourcePatternType.LITERAL,
+        f"User:{USER}",
+        "*",
+        AclOperation.ALL,
+        AclPermissionType.DENY,
+    )
+    for future in real_driver.cluster.admin.create_acls([denied]).values():
+        future.result(timeout=30)
+    name = real_driver.topic()
+    real_driver.produce(name, 0, b"x")
+    tp = TopicPartition(name, 0)
+    reading.reader.assign({tp: 0})
+    reading.to({tp: 1})
+    assert reading.values() == [b"x"]
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_every_way_to_log_in_works(secured_broker: KafkaCluster, mechanism: str):
+    settings = client_settings(dict(secured_broker.secure_config(USER, mechanism)))
+    assert KafkaCatalog(settings).cluster_id() == secured_broker.cluster_id
+
+
+def test_a_wrong_password_is_named_as_the_reason_and_shown_nowhere(secured_broker: KafkaCluster, caplog):
+    settings = client_settings({**secured_broker.secure_config(USER), "sasl.password": "wrong-and-secret"})
+    catalog = KafkaCatalog(settings, timeout=3)
+    with pytest.raises(KafkaUnavailableError, match="_AUTHENTICATION") as caught:
+        catalog.offsets([TopicPartition("any", 0)])
+    reader = KafkaReader(settings)
+    reader.assign({TopicPartition("any", 0): 0})
+    until(lambda: reader.poll(1, 0.1).positions == {} and "_AUTHENTICATION" in reader.trouble())
+    reader.close()
+    shown = f"{caught.value} {settings!r} {reader.trouble()} {caplog.text}"
+    assert "wrong-and-secret" not in shown
+    assert PASSWORD not in shown
+
+
+def test_nobody_there_is_told_after_the_time_out_by_every_call():
+    catalog = KafkaCatalog(client_settings({"bootstrap.servers": NOBODY}), timeout=1)
+    tp = TopicPartition("any", 0)
+    for call in (
+        catalog.cluster_id,
+        catalog.topics,
+        lambda: catalog.describe(["any"]),
+        lambda: catalog.offsets([tp]),
+        lambda: catalog.offsets_for_times({tp: 0}),
+    ):
+        start = time.monotonic()
+        with pytest.raises(KafkaUnavailableError, match=NOBODY):
+            call()
+        assert time.monotonic() - start < 8
+
+
+def test_a_reader_without_brokers_brings_nothing_and_says_why():
+    reader = KafkaReader(client_settings({"bootstrap.servers": NOBODY}))
+    reader.assign({TopicPartition("any", 0): 0})
+    until(lambda: reader.poll(10, 0.1).positions == {} and reader.trouble() != "")
+    assert "refused" in reader.trouble()
+    start = time.monotonic()
+    reader.close()
+    assert time.monotonic() - start < 1
+
+
+def test_a_thousand_partitions_are_looked_up_in_a_second_or_so(kafka_cluster: KafkaCluster, unique_name: str):
+    for number in range(10):
+        kafka_cluster.create_topic(f"{unique_name}_{number}", partitions=100)
+    catalog = KafkaCatalog(client_settings({"bootstrap.servers": kafka_cluster.bootstrap_servers}))
+    names = [f"{unique_name}_{number}" for number in range(10)]
+    until(lambda: all(info.fault is None for _ in range(3) for info in catalog.describe(names).values()))
+    start = time.monotonic()
+    infos = catalog.describe(names)
+    partitions = [TopicPartition(info.name, p) for info in infos.values() for p in info.partitions]
+    described = time.monotonic()
+    found = catalog.offsets(partitions)
+    seconds = time.monotonic() - described
+    times = catalog.offsets_for_times(dict.fromkeys(partitions, 0))
+    by_time = time.monotonic() - described - seconds
+    assert len(found) == len(times) == 1000
+    assert set(found.values()) == {PartitionOffsets(log_start=0, last_stable=0, high_watermark=0)}
+    print(f"1000 partitions: described in {described - start:.3f} s, offsets {seconds:.3f} s, by time {by_time:.3f} s")
+    assert seconds < 3
+    assert by_time < 3
+
+
+def test_a_leader_killed_while_it_is_read_costs_time_and_no_record(tmp_path: Path):
+    with KafkaCluster(tmp_path, nodes=3) as cluster:
+        name = cluster.create_topic("read_on", partitions=6)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "acks": "all"})
+        for i in range(6000):
+            producer.produce(name, b"%d" % i, partition=i % 6)
+        assert producer.flush(60) == 0
+        settings = client_settings({"bootstrap.servers": cluster.bootstrap_servers})
+        reading = Reading(KafkaReader(settings))
+        tps = [TopicPartition(name, p) for p in range(6)]
+        reading.reader.assign(dict.fromkeys(tps, 0))
+        reading.until(lambda: len(reading.records) >= 300, n=50)
+        cluster.kill_node(cluster.leader_of(name, 0))
+        reading.to(dict.fromkeys(tps, 1000), n=50, seconds=60)
+        for _ in range(3):
+            reading.poll()
+        catalog = KafkaCatalog(settings)
+        offsets = catalog.offsets(tps)
+        assert offsets == {tp: PartitionOffsets(log_start=0, last_stable=1000, high_watermark=1000) for tp in tps}
+        reading.reader.close()
+    for tp in tps:
+        wanted = [b"%d" % i for i in range(tp.partition, 6000, 6)]
+        assert reading.values(name, tp.partition) == wanted
+
+
+def test_one_frozen_broker_is_a_fault_of_its_partitions_alone(tmp_path: Path):
+    """Topics of one replica on three brokers; one broker hangs with open connections."""
+    with KafkaCluster(tmp_path, nodes=3, properties={"default.replication.factor": 1}) as cluster:
+        name = cluster.create_topic("spread", partitions=6)
+        settings = client_settings({"bootstrap.servers": cluster.bootstrap_servers})
+        catalog = KafkaCatalog(settings, timeout=8)
+        tps = [TopicPartition(name, p) for p in range(6)]
+        assert all(isinstance(answer, PartitionOffsets) for answer in catalog.offsets(tps).values())
+        frozen = cluster.leader_of(name, 0)
+        lost = {tp for tp in tps if cluster.leader_of(name, tp.partition) == frozen}
+        cluster.pause_node(frozen)
+        reader = KafkaReader(settings)
+        reader.assign(dict.fromkeys(tps, 0))
+        reader.poll(10, 0.5)
+        found = catalog.offsets(tps)
+        start = time.monotonic()
+        reader.close()
+        closing = time.monotonic() - start
+        cluster.continue_node(frozen)
+        assert {tp for tp, answer in found.items() if isinstance(answer, str)} == lost
+        assert all(str(found[tp]).startswith("no_leader") for tp in lost)
+        assert closing < 1
+
+
+def test_settings_of_the_client_are_what_the_brokers_see(real_driver: RealDriver):
+    """A reader joins no group and leaves no offsets behind."""
+    name = real_driver.topic()
+    real_driver.produce(name, 0, b"x")
+    reading = Reading(real_driver.reader())
+    reading.reader.assign({TopicPartition(name, 0): 0})
+    reading.to({TopicPartition(name, 0): 1})
+    groups = real_driver.cluster.admin.list_consumer_groups(request_timeout=10).result(timeout=15).valid
+    reading.reader.close()
+    assert "airflow-kafka-hdfs" not in [group.group_id for group in groups]
