@@ -57,8 +57,13 @@ class ConfigError(KafkaHdfsError, ValueError):
         self.key = key
         self.value = value
         self.allowed = allowed if isinstance(allowed, str) else ", ".join(str(item) for item in allowed)
+        self.hint = hint
         text = f"{key}: got {value!r}; allowed: {self.allowed}"
         super().__init__(f"{text}. {hint}" if hint else text)
+
+    def under(self, prefix: str) -> ConfigError:
+        """The same error with a longer key, for a setting inside another one."""
+        return ConfigError(f"{prefix}.{self.key}", self.value, self.allowed, self.hint)
 
 
 class PlanningError(KafkaHdfsError):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_kafka_hdfs.ingest.ranges import Ranges, total
-from airflow_kafka_hdfs.ingest.records import Commit, Kind, PartitionChange, PartitionKey, Replayed
+from airflow_kafka_hdfs.ingest.records import Commit, Kind, PartitionChange, PartitionKey, Replayed, Selection
 from airflow_kafka_hdfs.model import TopicPartition
 
 
@@ -22,6 +22,7 @@ class Coverage:
         lost: offsets that Kafka no longer held when they were due.
         mean_bytes: value bytes per record of its last commit with records, 0 where unknown.
         mean_seconds: seconds per record likewise.
+        newest_event: greatest event time committed, milliseconds since the epoch; None before there was one.
     """
 
     start: int
@@ -30,6 +31,7 @@ class Coverage:
     lost: Ranges = Ranges()
     mean_bytes: float = 0.0
     mean_seconds: float = 0.0
+    newest_event: int | None = None
 
     @property
     def decided(self) -> Ranges:
@@ -63,7 +65,14 @@ class Coverage:
             lost=lost,
             mean_bytes=change.counts.bytes_in / records if records else self.mean_bytes,
             mean_seconds=change.seconds / records if records and change.seconds else self.mean_seconds,
+            newest_event=self._newest(change),
         )
+
+    def _newest(self, change: PartitionChange) -> int | None:
+        if change.event_times is None:
+            return self.newest_event
+        latest = change.event_times[1]
+        return latest if self.newest_event is None else max(self.newest_event, latest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +98,7 @@ class LogState:
         released: topics that this pipeline gave up.
         unpublished: commits with effects whose marker was missing when last looked.
         unannounced: commits with datasets, likewise.
+        selection: the topics that planning last asked for, None before its first commit.
     """
 
     head: int = -1
@@ -100,6 +110,7 @@ class LogState:
     released: frozenset[str] = frozenset()
     unpublished: frozenset[int] = frozenset()
     unannounced: frozenset[int] = frozenset()
+    selection: Selection | None = None
 
     def fold(self, commits: Iterable[tuple[Commit, str]]) -> LogState:
         """The state after further records, which must follow in order without holes.
@@ -113,7 +124,7 @@ class LogState:
         coverage, current = dict(self.coverage), dict(self.current)
         requests, replayed = set(self.requests), set(self.replayed)
         released, unpublished, unannounced = set(self.released), set(self.unpublished), set(self.unannounced)
-        head, head_digest = self.head, self.head_digest
+        head, head_digest, selection = self.head, self.head_digest, self.selection
         for commit, digest in commits:
             if commit.number != head + 1:
                 raise ValueError(f"commit {commit.number} does not follow commit {head}")
@@ -126,6 +137,7 @@ class LogState:
                 coverage[key] = have.changed(change)
             if commit.request is not None and commit.kind is not Kind.ABORT:
                 requests.add(commit.request)
+            selection = commit.selection or selection
             replayed.update(commit.replayed)
             released.update(commit.released)
             if commit.kind in (Kind.IMPORT, Kind.REBUILD):
@@ -144,11 +156,17 @@ class LogState:
             released=frozenset(released),
             unpublished=frozenset(unpublished),
             unannounced=frozenset(unannounced),
+            selection=selection,
         )
 
     def known(self, topic: str) -> dict[int, PartitionKey]:
         """Partition -> current identity of a topic; empty for a topic without committed start points."""
         return {tp.partition: key for tp, key in self.current.items() if tp.topic == topic}
+
+    def newest_event(self, topic: str) -> int | None:
+        """Greatest event time committed of a topic, under any identity, in ms; None before there was one."""
+        times = [coverage.newest_event for key, coverage in self.coverage.items() if key.topic == topic]
+        return max((time for time in times if time is not None), default=None)
 
     @property
     def topics(self) -> dict[str, dict[int, PartitionKey]]:
@@ -187,6 +205,7 @@ class Checkpoint:
     released: tuple[str, ...]
     unpublished: tuple[int, ...]
     unannounced: tuple[int, ...]
+    selection: Selection | None = None
 
     @classmethod
     def of(cls, state: LogState) -> Checkpoint:
@@ -203,6 +222,7 @@ class Checkpoint:
             released=tuple(sorted(state.released)),
             unpublished=tuple(sorted(state.unpublished)),
             unannounced=tuple(sorted(state.unannounced)),
+            selection=state.selection,
         )
 
     def state(self) -> LogState:
@@ -217,6 +237,7 @@ class Checkpoint:
             released=frozenset(self.released),
             unpublished=frozenset(self.unpublished),
             unannounced=frozenset(self.unannounced),
+            selection=self.selection,
         )
 
 

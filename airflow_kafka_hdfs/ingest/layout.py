@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import urllib.parse
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,7 +17,9 @@ from airflow_kafka_hdfs.model import RunRef
 
 ROOT = ".kafka_hdfs"
 SHARD = 1000
-_SAFE = re.compile(r"[A-Za-z0-9._\-~:=@ ]")
+_SAFE = re.compile(r"[A-Za-z0-9._\-~@ ]")
+_LONG_TOPIC = 150
+"""Kafka allows topics of 249 characters, file systems names of 255 bytes; ours need about 100 beside the topic."""
 _PLAN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
 _FILE = re.compile(
     r"(?P<topic>[^+/]+)\+(?P<plan>\d{8}T\d{6}Z-[0-9a-f]{8})\+(?P<task>\d+)\+(?P<index>\d+)"
@@ -27,8 +30,9 @@ _FILE = re.compile(
 def escape(text: str) -> str:
     """One path element from any text, reversible by percent-decoding.
 
-    `/`, `%`, `+`, control and non-ASCII characters are percent-encoded as UTF-8, and so is a leading dot or
-    underscore, since such names are invisible to Hadoop readers.
+    Everything but letters, digits and `._-~@ ` is percent-encoded as UTF-8 (HDFS takes no `:`, `=` separates names of
+    fields from values, `+` the parts of file names), and so is a leading dot or underscore, since such names are
+    invisible to Hadoop readers. The element may be longer than the 255 bytes that file systems take.
     """
     encoded = "".join(
         char if _SAFE.fullmatch(char) else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
@@ -37,6 +41,18 @@ def escape(text: str) -> str:
     if encoded[:1] in (".", "_"):
         encoded = f"%{ord(encoded[0]):02X}{encoded[1:]}"
     return encoded
+
+
+def unescape(element: str) -> str:
+    """The inverse of `escape`."""
+    return urllib.parse.unquote(element, errors="surrogatepass")
+
+
+def file_topic(topic: str) -> str:
+    """A topic as file names write it: escaped, and a long one as its beginning, `~` and 8 hex digits of its SHA-256."""
+    if len(topic) > _LONG_TOPIC:
+        topic = f"{topic[: _LONG_TOPIC - 9]}~{hashlib.sha256(topic.encode()).hexdigest()[:8]}"
+    return escape(topic)
 
 
 def plan_id(clock: datetime, hex8: str) -> str:
@@ -57,6 +73,7 @@ class FileName:
     The bracket is added when the file is closed and holds records of one Kafka partition alone.
 
     Attributes:
+        topic: its name; what `parse` returns of a long one is the short form of `file_topic`.
         index: number of the file in its task.
         offsets: (partition, first offset, last offset), or None.
         extension: with its dot, such as `.avro` or `.jsonl.gz`.
@@ -76,7 +93,7 @@ class FileName:
     @property
     def stem(self) -> str:
         """The name before the bracket; known when the file is opened."""
-        return f"{self.topic}+{self.plan}+{self.task}+{self.index}"
+        return f"{file_topic(self.topic)}+{self.plan}+{self.task}+{self.index}"
 
     @property
     def sync_marker(self) -> bytes:
@@ -94,7 +111,7 @@ class FileName:
         if part["partition"] is not None:
             offsets = (int(part["partition"]), int(part["first"]), int(part["last"]))
         return cls(
-            topic=part["topic"],
+            topic=unescape(part["topic"]),
             plan=part["plan"],
             task=int(part["task"]),
             index=int(part["index"]),
@@ -175,7 +192,7 @@ class DataPaths:
 
     def quarantine(self, topic: str, plan: str, task: int) -> str:
         """The quarantine file of one unit."""
-        return f"{self.home}/quarantine/{topic}/{topic}+{plan}+{task}.avro"
+        return f"{self.home}/quarantine/{escape(topic)}/{file_topic(topic)}+{plan}+{task}.avro"
 
     def superseded(self, number: int, path: str) -> str:
         """Where a file goes that commit `number` supersedes."""
@@ -183,7 +200,7 @@ class DataPaths:
 
     def owner(self, topic: str) -> str:
         """The file that names the pipeline which owns a topic at this destination."""
-        return f"{ROOT}/_owners/{topic}"
+        return f"{ROOT}/_owners/{escape(topic)}"
 
     def log_copy(self, number: int) -> str:
         """Copy of a commit record beside the data, for `rebuild` when the state root is elsewhere."""

@@ -58,13 +58,15 @@ class PlanEntry:
     """Why a partition's range of this plan is what it is; for people, logs and metrics.
 
     Attributes:
-        reason: code such as `resumed`, `bootstrap_earliest`, `reset_too_early`, `no_data`, `held_by_open_plan`.
+        reason: a code of `reasons.Reason`.
         previous: the watermark before, None for a partition that is new.
         ranges: what is to be read.
         log_start: first offset that the broker held.
         log_end: the last stable offset then.
         lost: offsets that planning found gone, already committed by it.
         skipped: offsets that a policy of planning jumped over, likewise.
+        promised: for interval plans: the offsets that the interval stands for; the run is green once they are all
+            covered or lost, also those beyond the last stable offset.
     """
 
     key: PartitionKey
@@ -75,6 +77,7 @@ class PlanEntry:
     log_end: int
     lost: int = 0
     skipped: int = 0
+    promised: Ranges = Ranges()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,7 +136,7 @@ class FileEntry:
         offsets: partition -> (first offset, last offset, records).
         time_partition: the folder's first moment, ISO, UTC; None for quarantine files.
         event_times: least and greatest event time, milliseconds since the epoch.
-        late: records older than what the topic had already published for that folder.
+        late: records in it, if its folder is older than the newest one that the topic had published before.
         schema: id or fingerprint of its schema, None for formats without one.
         quarantine: True for files of bad records.
     """
@@ -299,6 +299,21 @@ class Replayed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which topics the pipeline asked for when it planned, so that a new topic is told from a new request.
+
+    Attributes:
+        digest: of the `topics` argument.
+        waiting: topics that were there when the argument came into force and have no start point yet (they could not
+            be looked at, or `bootstrap` is `skip`). They start by `bootstrap`; a topic that shows up later under the
+            same argument starts at its earliest offset.
+    """
+
+    digest: str
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
     """One numbered record of the log. Its creation is the only step that changes what is true.
 
@@ -314,6 +329,7 @@ class Commit:
         held: topics held back in this run.
         released: topics whose later commits this pipeline gives up.
         replayed: quarantined records that it takes.
+        selection: what planning asks for from here on, where that changed.
         metrics: sum of the snapshots of its tasks.
     """
 
@@ -334,6 +350,7 @@ class Commit:
     held: tuple[Held, ...] = ()
     released: tuple[str, ...] = ()
     replayed: tuple[Replayed, ...] = ()
+    selection: Selection | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -36,11 +36,12 @@ def widen(wanted: Mapping[PartitionKey, Ranges], live: LiveFiles, state: LogStat
     """Widen ranges until every live file lies wholly inside or outside.
 
     Args:
-        wanted: requested offsets of current partitions.
+        wanted: requested offsets, an empty set for further partitions that the topics have; those of topics without
+            start points too, which interval runs may have covered.
         live: all live data files.
         state: the log's sum; lost offsets are left out where no file holds them.
     """
-    current = {(key.topic, key.topic_id, key.partition): key for key in state.current.values()}
+    current = {(key.topic, key.topic_id, key.partition): key for key in (*state.current.values(), *wanted)}
     ranges = {
         key: spans - (state.coverage[key].lost if key in state.coverage else Ranges()) for key, spans in wanted.items()
     }

@@ -1,0 +1,103 @@
+"""One pipeline per topic and destination, and no fresh start beside data of ours.
+
+Two pipelines that write one topic's folders would each be exact and double everything together. So each topic has an
+owner file at the destination, made before the topic's first plan. And where files with our names stand but the log has
+no word of the topic, somebody lost the state, or another pipeline wrote them: starting afresh would double them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from airflow_kafka_hdfs.exceptions import OwnedElsewhereError
+from airflow_kafka_hdfs.ingest import wire
+from airflow_kafka_hdfs.ingest.context import Context
+from airflow_kafka_hdfs.ingest.layout import FileName, escape, file_topic
+
+MOST_LISTINGS = 200
+"""Folders looked into per topic. Data lies a handful of levels deep, so the first file is found after few; a tree of
+foreign folders must not hold planning up for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Which pipeline owns a topic at a destination."""
+
+    topic: str
+    pipeline: str
+
+
+def refuse_foreign(ctx: Context, topics: Collection[str]) -> None:
+    """Look whether other pipelines own topics; changes nothing.
+
+    Raises:
+        OwnedElsewhereError: names both pipelines.
+    """
+    _refuse(ctx, ctx.workers.map(lambda topic: _owner(ctx, topic), sorted(topics)))
+
+
+def claim(ctx: Context, topics: Collection[str]) -> None:
+    """Make the owner files of topics, side by side; doing it again is harmless.
+
+    Raises:
+        OwnedElsewhereError: another pipeline owns one of them.
+    """
+    _refuse(ctx, ctx.workers.map(lambda topic: _claim(ctx, topic), sorted(topics)))
+
+
+def _claim(ctx: Context, topic: str) -> Owner | None:
+    mine = Owner(topic=topic, pipeline=ctx.pipeline)
+    if ctx.data.put_if_absent(ctx.log.data_paths.owner(topic), wire.encode("owner", mine)):
+        return mine
+    return _owner(ctx, topic)
+
+
+def _owner(ctx: Context, topic: str) -> Owner | None:
+    path = ctx.log.data_paths.owner(topic)
+    data = ctx.data.get(path)
+    return None if data is None else wire.decode(path, "owner", Owner, data)
+
+
+def _refuse(ctx: Context, owners: Iterable[Owner | None]) -> None:
+    taken = [owner for owner in owners if owner is not None and owner.pipeline != ctx.pipeline]
+    if taken:
+        told = "; ".join(f"topic {owner.topic} is owned by pipeline {owner.pipeline}" for owner in taken)
+        raise OwnedElsewhereError(
+            f"pipeline {ctx.pipeline} may not write below {ctx.data.root}: {told} (its owner file there says so). Two "
+            "pipelines would double each other's data: give each its own topics or destination (pipeline_id names a "
+            "pipeline, by default <dag_id>.<group_id>), or hand the topic over with `airflow kafka-hdfs state release` "
+            "in the pipeline that owns it"
+        )
+
+
+def find_data(ctx: Context, topic: str, path_template: str) -> str | None:
+    """Path of some file of the topic with a name of ours, None if none is found.
+
+    Args:
+        ctx: ports of this run.
+        topic: the topic.
+        path_template: where its files go.
+    """
+    start: list[str] = []
+    for element in path_template.split("/"):
+        element = element.replace("{topic}", escape(topic))
+        if "{" in element:
+            break
+        start.append(element)
+    prefix = f"{file_topic(topic)}+"
+    for name, path in _walk(ctx, "/".join(start)):
+        if name.startswith(prefix) and FileName.parse(name) is not None:
+            return path
+    return None
+
+
+def _walk(ctx: Context, top: str) -> Iterator[tuple[str, str]]:
+    """Name and path of files below a folder, deepest first, as far as `MOST_LISTINGS` goes."""
+    open_ = [top]
+    for _ in range(MOST_LISTINGS):
+        if not open_:
+            return
+        children = ctx.data.list(open_.pop())
+        yield from ((child.name, child.path) for child in children if not child.is_dir)
+        open_ += [child.path for child in reversed(children) if child.is_dir and child.name[:1] not in "._"]

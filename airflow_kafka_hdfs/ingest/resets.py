@@ -1,0 +1,123 @@
+"""Moving start points on request: the Param `reset`, carried out once, as a commit with who and why.
+
+Back, it lifts `skipped` from the new start on; what is covered or lost is never read again (that is `replace`).
+Forward, undecided offsets below the new start are skipped, or lost where Kafka no longer holds them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from airflow_kafka_hdfs.exceptions import PlanningError
+from airflow_kafka_hdfs.ingest import arguments as args
+from airflow_kafka_hdfs.ingest.cluster_view import ClusterView
+from airflow_kafka_hdfs.ingest.coverage import Coverage, LogState
+from airflow_kafka_hdfs.ingest.decisions import Times, first_at, held_by_cluster, released, unanswered
+from airflow_kafka_hdfs.ingest.identities import Identities, Identity, Standing, with_losses
+from airflow_kafka_hdfs.ingest.records import Held, PartitionChange
+from airflow_kafka_hdfs.ingest.requests import ResetTarget
+from airflow_kafka_hdfs.ingest.selection import TopicKey, by_specificity
+from airflow_kafka_hdfs.model import PartitionOffsets, TopicPartition
+
+Resets = Mapping[TopicKey, ResetTarget]
+
+
+def targets(resets: Resets, view: ClusterView) -> dict[str, ResetTarget]:
+    """Topic -> target of all selected topics that are to be moved; the last key that matches wins, names after regexes.
+
+    Raises:
+        ConfigError: a key that matches no selected topic.
+    """
+    found: dict[str, ResetTarget] = {}
+    for topic_key in by_specificity(resets):
+        matching = [topic for topic in sorted(view.topics) if topic_key.matches(topic)]
+        if not matching:
+            raise args.unknown("reset", topic_key.text, view.topics)
+        found.update(dict.fromkeys(matching, resets[topic_key]))
+    return found
+
+
+def decide_resets(
+    state: LogState,
+    view: ClusterView,
+    wanted: Mapping[str, ResetTarget],
+    look_up: Callable[[Mapping[TopicPartition, int]], Times],
+) -> tuple[PartitionChange, ...]:
+    """The changes of a reset.
+
+    Args:
+        state: the log's sum, read before `view` was made.
+        view: the cluster.
+        wanted: see `targets`.
+        look_up: offsets for times, one batched call.
+
+    Raises:
+        PlanningError: a topic can't be looked at; nothing happens, and the request is not used up.
+    """
+    identities = Identities(state, view.cluster_id)
+    found: list[tuple[Identity, ResetTarget]] = []
+    for topic, target in sorted(wanted.items()):
+        _refuse(released(topic) if topic in state.released else held_by_cluster(view, topic))
+        found += [(each, target) for each in identities.of_topic(view.topics[topic], view.readable(topic))]
+    asked = {
+        identity.key.topic_partition: args.millis(target.at) for identity, target in found if target.at is not None
+    }
+    times = look_up(asked) if asked else {}
+    changes = []
+    for identity, target in found:
+        start = _start(identity.offsets, target, times.get(identity.key.topic_partition, "broker_error"))
+        if isinstance(start, str):
+            _refuse(unanswered(identity.key, start))
+        else:
+            changes.append(moved(identity, start))
+    return tuple(changes)
+
+
+def moved(identity: Identity, start: int) -> PartitionChange:
+    """The change that moves the start point of a partition to an offset.
+
+    Args:
+        identity: the partition.
+        start: the new start point, within what the broker holds.
+    """
+    change = identity.carried_over() if identity.is_truncated else identity.nothing()
+    is_known = identity.standing is Standing.KNOWN
+    have = identity.base(change).changed(change) if is_known or change.start is not None else Coverage(start=start)
+    lost = have.undecided(have.start, min(start, identity.offsets.log_start))
+    skipped = have.undecided(identity.offsets.log_start, start)
+    lifted = have.skipped.from_on(start)
+    change = dataclasses.replace(change, start=start, skipped=change.skipped - lifted, lifted=lifted)
+    change = with_losses(change, lost=lost, skipped=skipped)
+    after = identity.base(change).changed(change)
+    return dataclasses.replace(change, caught_up=not after.undecided(start, identity.offsets.last_stable))
+
+
+def describe(changes: tuple[PartitionChange, ...], wanted: Mapping[str, ResetTarget]) -> str:
+    """What a reset does, for the commit's `why`."""
+    parts = []
+    for topic, target in sorted(wanted.items()):
+        of_topic = [change for change in changes if change.key.topic == topic]
+        sums = {
+            "skipped": sum(len(change.skipped) for change in of_topic),
+            "lost": sum(len(change.lost) for change in of_topic),
+            "lifted": sum(len(change.lifted) for change in of_topic),
+        }
+        told = ", ".join(f"{count} offsets {what}" for what, count in sums.items() if count)
+        parts.append(f"{topic} to {target}" + (f" ({told})" if told else ""))
+    return "reset: " + "; ".join(parts)
+
+
+def _start(offsets: PartitionOffsets, target: ResetTarget, answer: int | None | str) -> int | str:
+    if target.word == "earliest":
+        return offsets.log_start
+    if target.word == "latest":
+        return offsets.last_stable
+    return answer if isinstance(answer, str) else first_at(answer, offsets)
+
+
+def _refuse(held: Held | None) -> None:
+    if held is not None:
+        raise PlanningError(
+            f"reset: topic {held.topic}: {held.reason}: {held.detail}; nothing was changed, the request can be repeated"
+        )
