@@ -15,6 +15,8 @@ from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, all_plans, standing
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.records import Commit
+from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.ports.store import Store
 
 GRACE = timedelta(hours=24)
 """Default grace period: longer than any task that a sane deployment lets run."""
@@ -47,6 +49,7 @@ def collect(ctx: Context, *, grace: timedelta = GRACE, most: int = 20) -> Collec
     Raises:
         CorruptStateError, StoreUnavailableError, StoreRefusedError: nothing was lost; a later pass goes on.
     """
+    folders = _folders(ctx)
     plans = sorted(all_plans(ctx), key=lambda plan: plan.plan)
     known = {plan.plan for plan in plans}
     old = [plan for plan in plans if is_old(ctx, plan.plan, grace)][:most]
@@ -68,7 +71,7 @@ def collect(ctx: Context, *, grace: timedelta = GRACE, most: int = 20) -> Collec
     return Collected(
         aborted=tuple(aborted),
         plans=tuple(settled),
-        staging=tuple(_orphans(ctx, known, grace)),
+        staging=tuple(_orphans(ctx, folders, known, grace)),
         superseded=tuple(_superseded(ctx, view, grace, most)),
     )
 
@@ -85,15 +88,23 @@ def _delete(ctx: Context, plan: Plan) -> None:
     ctx.state.delete(ctx.log.paths.plan(plan.key, plan.counter))
 
 
-def _orphans(ctx: Context, known: set[str], grace: timedelta) -> list[str]:
+def _folders(ctx: Context) -> list[tuple[Store, FileStatus]]:
+    """Folders of staging and of manifests; asked for before the plans.
+
+    A plan is stored before it has any, so a folder whose plan is not found afterwards has none.
+    """
+    parents = ((ctx.data, f"{ctx.log.data_paths.home}/staging"), (ctx.state, "units"))
+    return [(store, folder) for store, parent in parents for folder in store.list(parent)]
+
+
+def _orphans(ctx: Context, folders: list[tuple[Store, FileStatus]], known: set[str], grace: timedelta) -> list[str]:
     """Staging and manifests of plans that have no record: left by a delete that died half-way, or by a late task."""
-    found = []
-    for store, parent in ((ctx.data, f"{ctx.log.data_paths.home}/staging"), (ctx.state, "units")):
-        for folder in store.list(parent):
-            if folder.name not in known and is_old(ctx, folder.name, grace):
-                store.delete(folder.path, recursive=True)
-                found.append(folder.name)
-    return sorted(set(found))
+    found = set()
+    for store, folder in folders:
+        if folder.name not in known and is_old(ctx, folder.name, grace):
+            store.delete(folder.path, recursive=True)
+            found.add(folder.name)
+    return sorted(found)
 
 
 def _superseded(ctx: Context, view: LogView, grace: timedelta, most: int) -> list[int]:

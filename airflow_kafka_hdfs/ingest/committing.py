@@ -143,9 +143,10 @@ def commit_plan(ctx: Context, plan: Plan, policy: CommitPolicy) -> CommitResult:
             return CommitResult(record=None, view=view)
         record, dropped = draft
         if not _staged_files_stand(ctx, record):
-            # Only an abort lets a collector take staged files; the log tells whether that is what happened.
-            view = ctx.log.read(known=view)
-            if standing(view, plan).aborted is None:
+            # Another attempt may have committed and published the same units, or the plan was ended and its staging
+            # collected: the log tells. Without news of it the file is really gone.
+            before, view = view.head, ctx.log.read(known=view)
+            if view.head == before:
                 raise CorruptStateError(
                     ctx.log.data_paths.staging(plan.plan),
                     f"a staged file of plan {plan.plan} that a manifest lists is gone or has another size",

@@ -52,6 +52,7 @@ def judge(ctx: Context, plan: Plan, *, wait: bool = True) -> Verdict:
     faults = [
         *_held(plan, view, state),
         *_undecided(plan, view, state),
+        *_beyond_the_end(plan, view),
         *(() if waiting else _open_ranges_of_others(plan, view)),
         *_unpublished(ctx, state),
     ]
@@ -95,6 +96,25 @@ def _undecided(plan: Plan, view: LogView, state: PlanStanding) -> list[str]:
             continue
         ranges = "; ".join(f"{key}: {spans}" for key, spans in sorted(left.items()))
         lines.append(f"topic {unit[1]}: undecided offsets of extract[{unit[0]}]: {ranges}: {_next_step(plan, outcome)}")
+    return lines
+
+
+def _beyond_the_end(plan: Plan, view: LogView) -> list[str]:
+    """Offsets that a date range stands for and that could not be read yet: an open transaction holds them back."""
+    planned = plan.ranges()
+    left_to_others: dict[PartitionKey, Ranges] = {}
+    for waiting in plan.waiting:
+        left_to_others[waiting.key] = left_to_others.get(waiting.key, Ranges()) | waiting.ranges
+    lines = []
+    for entry in plan.entries:
+        coverage = view.state.coverage.get(entry.key)
+        settled = Ranges() if coverage is None else coverage.settled
+        known = settled | planned.get(entry.key, Ranges()) | left_to_others.get(entry.key, Ranges())
+        if left := entry.promised - known:
+            lines.append(
+                f"topic {entry.key.topic}: {entry.key}: {left} of the date range lie beyond the last stable offset "
+                f"{entry.log_end}: a transaction was open; run the same interval again once it has ended"
+            )
     return lines
 
 

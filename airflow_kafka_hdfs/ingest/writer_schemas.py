@@ -1,0 +1,213 @@
+"""Avro schemas of records and of files: which may share a file, which can be read, and how.
+
+A writer schema comes from the registry by the id in a record, or from the settings. Its text goes into the header of
+the files as it came. Two schemas share a file if they differ in nothing but documentation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_kafka_hdfs.exceptions import DecodeError, UnknownSchemaError, UnusableSchemaError
+from airflow_kafka_hdfs.ingest.choices import TimeUnit
+from airflow_kafka_hdfs.ports.schemas import AvroCodec, SchemaRegistry
+
+UNKNOWN_SCHEMA = "unknown_schema"
+UNUSABLE_SCHEMA = "unusable_schema"
+
+_KNOWN_IDS = 1_000
+
+_TIMESTAMPS = {
+    "timestamp-millis": TimeUnit.MILLIS,
+    "timestamp-micros": TimeUnit.MICROS,
+    "timestamp-nanos": TimeUnit.NANOS,
+    "local-timestamp-millis": TimeUnit.MILLIS,
+    "local-timestamp-micros": TimeUnit.MICROS,
+    "local-timestamp-nanos": TimeUnit.NANOS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileSchema:
+    """The schema of an Avro file.
+
+    Attributes:
+        text: JSON, as it stands in the header.
+        label: registry id, or fingerprint of the text, for file entries.
+        key: equal for schemas that may share a file.
+    """
+
+    text: str = field(repr=False)
+    label: str
+    key: str = field(repr=False)
+
+    @classmethod
+    def of(cls, text: str, parsed: Any, label: str | None = None) -> FileSchema:
+        """From JSON text and its plain values; without a label its fingerprint."""
+        return cls(text, fingerprint(text) if label is None else label, schema_key(parsed))
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema:
+    """The schema that datums were written with.
+
+    Attributes:
+        file: as the schema of a file.
+        parsed: plain JSON values.
+        time_unit: unit that a timestamp type of the time field tells, None where it tells none.
+    """
+
+    file: FileSchema
+    parsed: Any = field(repr=False)
+    time_unit: TimeUnit | None
+
+    @property
+    def text(self) -> str:
+        """JSON text, as it came."""
+        return self.file.text
+
+
+def fingerprint(text: str) -> str:
+    """16 hex digits of the SHA-256 of a schema's text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def schema_key(parsed: Any) -> str:
+    """A text that is equal for schemas that differ in documentation alone."""
+    return json.dumps(_without_docs(parsed), sort_keys=True)
+
+
+def _without_docs(schema: Any) -> Any:
+    """A schema without documentation; default values are data and stay."""
+    if isinstance(schema, list):
+        return [_without_docs(item) for item in schema]
+    if isinstance(schema, Mapping):
+        return {
+            key: value if key == "default" else _without_docs(value) for key, value in schema.items() if key != "doc"
+        }
+    return schema
+
+
+def is_record_like(parsed: Any) -> bool:
+    """Whether files of the schema are tables: a record, or a union of records and null with at least one record."""
+    if isinstance(parsed, list):
+        branches = [branch for branch in parsed if branch != "null"]
+        return bool(branches) and all(is_record_like(branch) for branch in branches)
+    if not isinstance(parsed, Mapping):
+        return False
+    kind = parsed.get("type")
+    return is_record_like(kind) if isinstance(kind, Mapping) else kind in ("record", "error")
+
+
+def types_at(parsed: Any, path: tuple[str, ...]) -> Iterator[Any]:
+    """Types that stand at a dotted path, through records and unions.
+
+    Args:
+        parsed: a valid schema as plain JSON values.
+        path: names of fields.
+    """
+    yield from _types_at(parsed, path, _named(parsed, {}), frozenset())
+
+
+def _types_at(schema: Any, path: tuple[str, ...], named: Mapping[str, Any], above: frozenset[str]) -> Iterator[Any]:
+    if isinstance(schema, str) and schema in named and schema not in above:
+        yield from _types_at(named[schema], path, named, above if path else above | {schema})
+    elif isinstance(schema, list):
+        for branch in schema:
+            yield from _types_at(branch, path, named, above)
+    elif not path:
+        yield schema
+    elif isinstance(schema, Mapping):
+        if isinstance(schema.get("type"), Mapping | list):
+            yield from _types_at(schema["type"], path, named, above)
+        for entry in schema.get("fields", ()):
+            if entry["name"] == path[0]:
+                yield from _types_at(entry["type"], path[1:], named, above)
+
+
+def _named(schema: Any, found: dict[str, Any]) -> dict[str, Any]:
+    """Records by simple and full name, as far as they are needed to follow a path."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _named(branch, found)
+    elif isinstance(schema, Mapping):
+        if "fields" in schema:
+            name = str(schema.get("name"))
+            found.setdefault(name, schema)
+            found.setdefault(f"{schema.get('namespace', '')}.{name}", schema)
+        for entry in schema.get("fields", ()):
+            _named(entry.get("type"), found)
+        for key in ("type", "items", "values"):
+            _named(schema.get(key), found)
+    return found
+
+
+class SchemaBook:
+    """Writer schemas of one topic, each looked at once.
+
+    Args:
+        codec: parses them.
+        registry: None where no value carries an id.
+        time_field: dotted path whose type may tell a unit.
+        tables_only: refuse schemas that are no record, as files of tables need.
+    """
+
+    def __init__(
+        self,
+        codec: AvroCodec,
+        registry: SchemaRegistry | None = None,
+        *,
+        time_field: tuple[str, ...] = (),
+        tables_only: bool = True,
+    ) -> None:
+        self._codec = codec
+        self._registry = registry
+        self._time_field = time_field
+        self._tables_only = tables_only
+        self._by_id: dict[int | str, WriterSchema | DecodeError] = {}
+
+    def of_text(self, text: str, label: str | None = None) -> WriterSchema:
+        """The facts of a schema.
+
+        Raises:
+            UnusableSchemaError: it can't be parsed, or is no record.
+        """
+        parsed = self._codec.parse(text)
+        if self._tables_only and not is_record_like(parsed):
+            text = json.dumps(parsed)
+            raise UnusableSchemaError(f"the schema is no record, so files of it would be no table: {text:.200}")
+        types = [] if not self._time_field else list(types_at(parsed, self._time_field))
+        logical = {item.get("logicalType") for item in types if isinstance(item, Mapping)}
+        units = {_TIMESTAMPS[name] for name in logical if name in _TIMESTAMPS}
+        return WriterSchema(FileSchema.of(text, parsed, label), parsed, units.pop() if len(units) == 1 else None)
+
+    def of_id(self, schema_id: int | str) -> WriterSchema:
+        """The schema that a record names.
+
+        Raises:
+            DecodeError: `unknown_schema` if the registry answered that it does not know the id, `unusable_schema` if
+                what it knows is no Avro schema or no record. Either answer holds for the rest of the task.
+            RegistryUnavailableError: the registry did not answer; no reason to call a record bad.
+        """
+        found = self._by_id.get(schema_id)
+        if found is None:
+            if len(self._by_id) >= _KNOWN_IDS:  # a topic of garbage names another id in every record
+                self._by_id = {known: item for known, item in self._by_id.items() if isinstance(item, WriterSchema)}
+            found = self._by_id[schema_id] = self._looked_up(schema_id)
+        if isinstance(found, DecodeError):
+            raise DecodeError(found.reason, found.detail)
+        return found
+
+    def _looked_up(self, schema_id: int | str) -> WriterSchema | DecodeError:
+        if self._registry is None:
+            raise UnusableSchemaError(f"schema id {schema_id}: there is no registry to ask")
+        try:
+            return self.of_text(self._registry.by_id(schema_id), str(schema_id))
+        except UnknownSchemaError as error:
+            return DecodeError(UNKNOWN_SCHEMA, f"schema id {schema_id}: {error}")
+        except UnusableSchemaError as error:
+            return DecodeError(UNUSABLE_SCHEMA, f"schema id {schema_id}: {error}")

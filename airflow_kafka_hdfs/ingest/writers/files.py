@@ -1,0 +1,339 @@
+"""The open files of a task: one per topic, folder and schema, bounded in number; what they held when they are closed.
+
+When one more file would be too many, the one that was written to least lately is closed: it is a finished file, and
+further records of its folder begin another one. Nothing is ever dropped. An error while writing or closing fails the
+attempt: a file of which it is not known that it is whole must not stand in a manifest.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_kafka_hdfs.exceptions import CorruptStateError
+from airflow_kafka_hdfs.ingest.datum.container import Chunk
+from airflow_kafka_hdfs.ingest.layout import FileName
+from airflow_kafka_hdfs.ingest.placing import Place
+from airflow_kafka_hdfs.ingest.records import FileEntry
+from airflow_kafka_hdfs.ingest.writer_schemas import FileSchema
+from airflow_kafka_hdfs.ingest.writers.sinks import Closed, OpenAs, Sink, SinkFactory
+from airflow_kafka_hdfs.ports.runtime import Workers
+from airflow_kafka_hdfs.ports.store import Store
+
+MAX_OPEN_FILES = 256
+"""Files of one task that may be open at once. Each holds at most a block of 60 KiB: 16 MB together."""
+
+_MAX_NAME_BYTES = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFacts:
+    """What is known of a topic's files before they are opened.
+
+    Attributes:
+        metadata: header entries that all of them share.
+        max_bytes: a file is closed at the end of the block that brings it to this size.
+        max_records: a file is closed with so many outputs; None for no limit.
+    """
+
+    topic: str
+    topic_id: str
+    metadata: Mapping[str, str]
+    max_bytes: int
+    max_records: int | None = None
+
+
+@dataclass(slots=True)
+class Span:
+    """Offsets of one Kafka partition in a file: first, last, and records with their first output there."""
+
+    first: int
+    last: int
+    records: int = 0
+
+    def add(self, first: int, last: int, records: int) -> None:
+        """Take more in."""
+        if first < self.first:
+            self.first = first
+        if last > self.last:
+            self.last = last
+        self.records += records
+
+
+@dataclass(slots=True)
+class OpenFile:
+    """One file being written.
+
+    Attributes:
+        spans: by Kafka partition.
+        outputs: how many it took.
+        earliest, latest: event times, ms.
+        late: records in a folder that the topic had moved past.
+    """
+
+    sink: Sink
+    name: FileName
+    staged: str
+    place: Place
+    schema: FileSchema | None
+    spans: dict[int, Span] = field(default_factory=dict)
+    outputs: int = 0
+    earliest: int | None = None
+    latest: int | None = None
+    late: int = 0
+
+    def saw(self, earliest: int, latest: int) -> None:
+        """Note event times."""
+        if self.earliest is None or earliest < self.earliest:
+            self.earliest = earliest
+        if self.latest is None or latest > self.latest:
+            self.latest = latest
+
+    def span(self, partition: int, first: int, last: int, records: int) -> None:
+        """Note offsets."""
+        found = self.spans.get(partition)
+        if found is None:
+            found = self.spans[partition] = Span(first, last)
+        found.add(first, last, records)
+
+
+class FileSet:
+    """All open files of a task.
+
+    Args:
+        store: the destination.
+        staging: folder of this attempt.
+        workers: closes files side by side.
+        first_index: number of the first file, so that no two manifests of a task use a name twice.
+        most: files that may be open at once.
+    """
+
+    def __init__(
+        self, store: Store, staging: str, workers: Workers, *, first_index: int = 0, most: int = MAX_OPEN_FILES
+    ) -> None:
+        self._store = store
+        self._staging = staging
+        self._workers = workers
+        self._index = first_index
+        self._most = most
+        self._open: OrderedDict[tuple[TopicFiles, str, str], OpenFile] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Files open now."""
+        return len(self._open)
+
+    def get(self, owner: TopicFiles, place: Place, schema: FileSchema | None) -> OpenFile:
+        """The open file of a topic, folder and schema; opened if there is none.
+
+        Raises:
+            StoreUnavailableError, StoreRefusedError: from the store.
+        """
+        key = _key(owner, place, schema)
+        found = self._open.get(key)
+        if found is not None:
+            self._open.move_to_end(key)
+            return found
+        while len(self._open) >= self._most:
+            (oldest, _, _), file = next(iter(self._open.items()))
+            self.close(oldest, file)
+        opened = self._open[key] = self._opened(owner, place, schema)
+        return opened
+
+    def peek(self, owner: TopicFiles, place: Place, schema: FileSchema | None) -> OpenFile | None:
+        """The open file, if there is one."""
+        return self._open.get(_key(owner, place, schema))
+
+    def close(self, owner: TopicFiles, file: OpenFile) -> None:
+        """Finish one file. Raises as `get`; the attempt is then of no use."""
+        owner.closed[file.name.index] = _entry(owner, file, file.sink.close())
+        del self._open[_key(owner, file.place, file.schema)]
+
+    def close_all(self, owner: TopicFiles) -> None:
+        """Finish all files of a topic, side by side. Raises as `get`, after every file was tried."""
+        files = {key: file for key, file in self._open.items() if key[0] is owner}
+        for file, closed in zip(
+            files.values(), self._workers.map(lambda file: file.sink.close(), files.values()), strict=True
+        ):
+            owner.closed[file.name.index] = _entry(owner, file, closed)
+        for key in files:
+            del self._open[key]
+
+    def abort(self, owner: TopicFiles | None = None) -> None:
+        """Give up the open files of a topic, or all; never raises."""
+        for key, file in list(self._open.items()):
+            if owner is None or key[0] is owner:
+                file.sink.abort()
+                del self._open[key]
+
+    def _opened(self, owner: TopicFiles, place: Place, schema: FileSchema | None) -> OpenFile:
+        plan, task = owner.plan, owner.task
+        name = FileName(
+            topic=owner.facts.topic, plan=plan, task=task, index=self._index, extension=owner.sinks.extension
+        )
+        self._index += 1
+        staged = f"{self._staging}/{name}"
+        metadata = {**owner.facts.metadata, "kafka_hdfs.index": str(name.index)}
+        if schema is not None:
+            metadata["kafka_hdfs.schema"] = schema.label
+        how = OpenAs(schema=None if schema is None else schema.text, sync=name.sync_marker, metadata=metadata)
+        owner.staged.append(staged)
+        out = self._store.create(staged)
+        try:
+            sink = owner.sinks.open(out, how)
+        except BaseException:
+            out.abort()
+            raise
+        return OpenFile(sink=sink, name=name, staged=staged, place=place, schema=schema)
+
+
+class TopicFiles:
+    """The files of one topic in a task, open and closed.
+
+    Args:
+        files: the task's open files.
+        sinks: how its files are written.
+        facts: what all of them share.
+        plan: the plan's name.
+        task: index of the mapped task.
+
+    Attributes:
+        closed: number of the file -> entry of a finished one.
+        staged: paths of all files that were begun.
+    """
+
+    def __init__(self, files: FileSet, sinks: SinkFactory, facts: FileFacts, *, plan: str, task: int) -> None:
+        self.sinks = sinks
+        self.facts = facts
+        self.plan = plan
+        self.task = task
+        self.closed: dict[int, FileEntry] = {}
+        self.staged: list[str] = []
+        self._files = files
+
+    def append(
+        self,
+        place: Place,
+        schema: FileSchema | None,
+        data: bytes,
+        millis: int,
+        source: tuple[int, int],
+        *,
+        first: bool,
+        late: bool,
+    ) -> None:
+        """Write one output.
+
+        Args:
+            place: where it goes.
+            schema: of the file, for Avro.
+            data: the output.
+            millis: its event time.
+            source: Kafka partition and offset.
+            first: whether it is the first output of its record.
+            late: whether the topic had moved past its folder; counted with the first output.
+
+        Raises:
+            StoreUnavailableError, StoreRefusedError: the attempt is of no use any more.
+        """
+        file = self._files.get(self, place, schema)
+        partition, offset = source
+        file.span(partition, offset, offset, int(first))
+        file.saw(millis, millis)
+        file.late += late and first
+        file.outputs += 1
+        if file.sink.append(data) or self.facts.max_records is not None:
+            self._roll(file)
+
+    def extend(
+        self,
+        place: Place,
+        schema: FileSchema | None,
+        chunks: Iterable[Chunk],
+        spans: Mapping[int, tuple[int, int, int]],
+        times: tuple[int, int],
+        late: int = 0,
+    ) -> None:
+        """Write outputs of many records, one each, in one go. Not for topics with `max_records`.
+
+        Args:
+            place: where they go.
+            schema: of the file, for Avro.
+            chunks: outputs laid end to end, each chunk cut at the end of a block (`fill`, `sinks`) at the latest.
+            spans: Kafka partition -> first offset, last offset, records.
+            times: least and greatest event time, ms.
+            late: records in a folder that the topic had moved past.
+
+        Raises:
+            StoreUnavailableError, StoreRefusedError: the attempt is of no use any more.
+        """
+        file = self._files.get(self, place, schema)
+        for partition, (first, last, records) in spans.items():
+            file.span(partition, first, last, records)
+        file.saw(*times)
+        file.late += late
+        wrote = False
+        for data, count in chunks:
+            file.outputs += count
+            wrote |= file.sink.append(data, count)
+        if wrote:
+            self._roll(file)
+
+    def fill(self, place: Place, schema: FileSchema | None) -> int:
+        """Bytes in the open block of the file for a place; 0 if none is open."""
+        found = self._files.peek(self, place, schema)
+        return 0 if found is None else found.sink.fill
+
+    def close(self) -> list[FileEntry]:
+        """Finish all files; their entries in the order in which they were begun.
+
+        Raises:
+            StoreUnavailableError, StoreRefusedError: the attempt is of no use any more.
+        """
+        self._files.close_all(self)
+        return [entry for _, entry in sorted(self.closed.items())]
+
+    def abort(self) -> list[str]:
+        """Give up all files; paths of all that were begun. Never raises."""
+        self._files.abort(self)
+        self.closed.clear()
+        return self.staged
+
+    def _roll(self, file: OpenFile) -> None:
+        """Close a file that is full. The size is known at the end of a block; within one it has not changed."""
+        most = self.facts.max_records
+        if file.sink.size >= self.facts.max_bytes or (most is not None and file.outputs >= most):
+            self._files.close(self, file)
+
+
+def _key(owner: TopicFiles, place: Place, schema: FileSchema | None) -> tuple[TopicFiles, str, str]:
+    return owner, place.folder, "" if schema is None else schema.key
+
+
+def _entry(owner: TopicFiles, file: OpenFile, closed: Closed) -> FileEntry:
+    if closed.records_out != file.outputs:
+        raise CorruptStateError(
+            file.staged, f"the writer took {file.outputs} outputs and counts {closed.records_out} in the closed file"
+        )
+    offsets = {partition: (span.first, span.last, span.records) for partition, span in sorted(file.spans.items())}
+    name = file.name
+    if len(offsets) == 1:
+        ((partition, (first, last, _)),) = offsets.items()
+        bracketed = dataclasses.replace(name, offsets=(partition, first, last))
+        name = bracketed if len(str(bracketed).encode()) <= _MAX_NAME_BYTES else name
+    return FileEntry(
+        path=f"{file.place.folder}/{name}",
+        staged=file.staged,
+        topic=owner.facts.topic,
+        topic_id=owner.facts.topic_id,
+        size=closed.size,
+        digest=closed.digest,
+        records=sum(span.records for span in file.spans.values()),
+        records_out=closed.records_out,
+        offsets=offsets,
+        time_partition=file.place.time.key,
+        event_times=None if file.earliest is None or file.latest is None else (file.earliest, file.latest),
+        late=file.late,
+        schema=None if file.schema is None else file.schema.label,
+    )

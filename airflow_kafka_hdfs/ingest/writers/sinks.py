@@ -1,0 +1,302 @@
+"""One file being written: bytes in, blocks out to a staged file, with its size and digest running along.
+
+A block ends with the output that brings it to its limit, whatever batches the outputs came in, so that a file's bytes
+depend on its outputs alone. Small outputs are laid into one buffer per file: 200 open files hold at most 200 blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES, AvroContainerWriter, Chunk
+from airflow_kafka_hdfs.ports.schemas import Codecs, Compressor, StreamCompressor
+from airflow_kafka_hdfs.ports.store import StagedWriter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """What a closed file is.
+
+    Attributes:
+        size: bytes.
+        digest: `sha256:hex` of all of them.
+        records_out: outputs in it.
+    """
+
+    size: int
+    digest: str
+    records_out: int
+
+
+class Sink(Protocol):
+    """A file that takes outputs; an error of the store leaves it of no use."""
+
+    @property
+    def size(self) -> int:
+        """Bytes written; what still waits in the open block is not among them."""
+
+    @property
+    def fill(self) -> int:
+        """Bytes that wait in the open block."""
+
+    def append(self, data: bytes, count: int = 1) -> bool:
+        """Add whole outputs, which must not go on after the one that brings the block to its limit.
+
+        Returns:
+            Whether a block was written: the moment to look at the file's size.
+
+        Raises:
+            StoreUnavailableError, StoreRefusedError: from the store.
+        """
+
+    def close(self) -> Closed:
+        """Write the open block and finish the file. Raises as `append`; the file must not be listed then."""
+
+    def abort(self) -> None:
+        """Give the file up; never raises."""
+
+
+class _Buffer:
+    """The open block of a file."""
+
+    __slots__ = ("count", "data", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.data = bytearray()
+        self.count = 0
+
+    def add(self, data: bytes, count: int) -> Chunk | None:
+        """The block, if it is complete with these outputs."""
+        if not self.data and len(data) >= self.limit:
+            return data, count
+        self.data += data
+        self.count += count
+        return self.take() if len(self.data) >= self.limit else None
+
+    def take(self) -> Chunk | None:
+        """What is there; None for nothing."""
+        if not self.count:
+            return None
+        block = bytes(self.data), self.count
+        self.data = bytearray()
+        self.count = 0
+        return block
+
+
+class AvroSink(Sink):
+    """An Avro container file.
+
+    Args:
+        out: an open new file.
+        schema: as JSON text.
+        compressor: of its blocks.
+        sync: sync marker.
+        metadata: of its header.
+        block_bytes: bytes that complete a block.
+    """
+
+    def __init__(
+        self,
+        out: StagedWriter,
+        *,
+        schema: str,
+        compressor: Compressor,
+        sync: bytes,
+        metadata: Mapping[str, str],
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        self._buffer = _Buffer(block_bytes)
+        self._writer = AvroContainerWriter(
+            out,
+            schema=schema,
+            compressor=compressor,
+            sync=sync,
+            metadata=metadata,
+            block_bytes=block_bytes,
+            digest=hashlib.sha256(),
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes written."""
+        return self._writer.size
+
+    @property
+    def fill(self) -> int:
+        """Bytes that wait."""
+        return len(self._buffer.data)
+
+    def append(self, data: bytes, count: int = 1) -> bool:
+        """Add datums, laid end to end."""
+        block = self._buffer.add(data, count)
+        if block is None:
+            return False
+        self._writer.extend((block,))
+        return True
+
+    def close(self) -> Closed:
+        """Finish the file."""
+        block = self._buffer.take()
+        if block is not None:
+            self._writer.extend((block,))
+        summary = self._writer.close()
+        return Closed(size=summary.size, digest=summary.digest, records_out=summary.records)
+
+    def abort(self) -> None:
+        """Give the file up."""
+        self._writer.abort()
+
+
+class StreamSink(Sink):
+    """A file of lines or frames, compressed block by block.
+
+    Each block is a gzip member or zstandard frame of its own; laid end to end they are one valid file. A compressor
+    that lived as long as its file would hold hundreds of kilobytes for each of 200 open files.
+
+    Args:
+        out: an open new file.
+        compressor: makes the compressor of a block.
+        block_bytes: bytes that complete a block.
+    """
+
+    def __init__(
+        self, out: StagedWriter, compressor: Callable[[], StreamCompressor], block_bytes: int = BLOCK_BYTES
+    ) -> None:
+        self._out = out
+        self._compressor = compressor
+        self._buffer = _Buffer(block_bytes)
+        self._digest = hashlib.sha256()
+        self._size = self._records = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes written."""
+        return self._size
+
+    @property
+    def fill(self) -> int:
+        """Bytes that wait."""
+        return len(self._buffer.data)
+
+    def append(self, data: bytes, count: int = 1) -> bool:
+        """Add lines or frames, laid end to end."""
+        block = self._buffer.add(data, count)
+        if block is None:
+            return False
+        self._write(block)
+        return True
+
+    def close(self) -> Closed:
+        """Finish the file."""
+        block = self._buffer.take()
+        if block is not None:
+            self._write(block)
+        self._out.close()
+        return Closed(size=self._size, digest=f"sha256:{self._digest.hexdigest()}", records_out=self._records)
+
+    def abort(self) -> None:
+        """Give the file up."""
+        self._out.abort()
+
+    def _write(self, block: Chunk) -> None:
+        data, count = block
+        compressor = self._compressor()
+        packed = compressor.compress(data) + compressor.finish()
+        self._out.write(packed)
+        self._digest.update(packed)
+        self._size += len(packed)
+        self._records += count
+
+
+class SharedCompressor(Compressor):
+    """One compressor for all files of a task, also where they are closed side by side: its state is large.
+
+    Args:
+        compressor: not to be used by anybody else.
+    """
+
+    def __init__(self, compressor: Compressor) -> None:
+        self.name = compressor.name
+        self._compressor = compressor
+        self._lock = threading.Lock()
+
+    def compress(self, block: bytes) -> bytes:
+        """The block as it stands in a container."""
+        with self._lock:
+            return self._compressor.compress(block)
+
+
+EXTENSIONS: Mapping[str, str] = {"avro": ".avro", "jsonl": ".jsonl", "newline": ".txt", "length": ".bin"}
+"""What names of data files end in, by format, and by framing for raw ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenAs:
+    """What a sink is opened with.
+
+    Attributes:
+        schema: JSON text for Avro, None for the others.
+        sync: sync marker from the file's name.
+        metadata: of the header.
+    """
+
+    schema: str | None
+    sync: bytes
+    metadata: Mapping[str, str]
+
+
+class SinkFactory(Protocol):
+    """Makes the files of one topic.
+
+    Attributes:
+        extension: of their names.
+    """
+
+    extension: str
+
+    def open(self, out: StagedWriter, how: OpenAs) -> Sink:
+        """A sink that writes to an open new file."""
+
+
+class AvroSinks(SinkFactory):
+    """Avro container files.
+
+    Args:
+        codecs: where the compressor comes from.
+        codec: its name.
+    """
+
+    extension = EXTENSIONS["avro"]
+
+    def __init__(self, codecs: Codecs, codec: str) -> None:
+        self._compressor = SharedCompressor(codecs.block(codec))
+
+    def open(self, out: StagedWriter, how: OpenAs) -> Sink:
+        """See `SinkFactory.open`. Raises ValueError without a schema."""
+        if how.schema is None:
+            raise ValueError("an Avro file needs a schema")
+        return AvroSink(out, schema=how.schema, compressor=self._compressor, sync=how.sync, metadata=how.metadata)
+
+
+class StreamSinks(SinkFactory):
+    """Files of lines or frames.
+
+    Args:
+        codecs: where compressors come from.
+        codec: their name.
+        extension: without that of the codec.
+    """
+
+    def __init__(self, codecs: Codecs, codec: str, extension: str) -> None:
+        self.extension = extension + codecs.stream(codec).suffix
+        self._codecs = codecs
+        self._codec = codec
+
+    def open(self, out: StagedWriter, how: OpenAs) -> Sink:
+        """See `SinkFactory.open`."""
+        return StreamSink(out, lambda: self._codecs.stream(self._codec))
