@@ -10,23 +10,26 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_hdfs.adapters.avro import FastAvroCodec
-from airflow_kafka_hdfs.exceptions import KafkaHdfsError, StorageError, Transient
+from airflow_kafka_hdfs.adapters.avro import FastavroCodec
+from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
+from airflow_kafka_hdfs.exceptions import KafkaHdfsError, PlanEndedError, Transient
 from airflow_kafka_hdfs.ingest.collecting import collect
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
-from airflow_kafka_hdfs.ingest.extraction import extract
+from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
 from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.judging import judge
 from airflow_kafka_hdfs.ingest.layout import DataPaths
 from airflow_kafka_hdfs.ingest.log import CommitLog
+from airflow_kafka_hdfs.ingest.outfitting import Tools
+from airflow_kafka_hdfs.ingest.planning import make_plan
 from airflow_kafka_hdfs.ingest.plans import Plan
-from airflow_kafka_hdfs.ingest.prepare import PlanRequest, make_plan
 from airflow_kafka_hdfs.ingest.publishing import roll_forward_all
-from airflow_kafka_hdfs.ingest.records import Outcome
+from airflow_kafka_hdfs.ingest.reading import ReadOptions
+from airflow_kafka_hdfs.ingest.requests import PlanRequest
 from airflow_kafka_hdfs.model import RunRef, TopicPartition
 from tests.fakes.kafka import FakeCluster
-from tests.fakes.runtime import KnownRuns, ManualClock, SeededIds, SerialWorkers
+from tests.fakes.runtime import KnownRuns, ManualClock, ManualStop, RecordedProgress, SeededIds, SerialWorkers
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import Disk, SimulatedStore, Violation
 
@@ -133,7 +136,7 @@ class World:
             catalog=self.cluster.catalog(),
             open_reader=lambda: self.cluster.reader(records_per_partition=2),
             registry=None,
-            codec=FastAvroCodec(),
+            codec=FastavroCodec(),
         )
         return ctx, sources
 
@@ -145,22 +148,32 @@ class World:
         def body() -> None:
             self.runs.alive[run_id] = True
             ctx, sources = self.ports(run_id)
-            plan = self._tried(tries, lambda: make_plan(ctx, sources, self.config, request or PlanRequest()))
+            plan = self._tried(tries, lambda: make_plan(ctx, sources, self.config, request or PlanRequest()).plan)
             self._work(plan, run_id, tries)
 
         return body
 
     def _work(self, plan: Plan, run_id: str, tries: int) -> None:
         for task in plan.tasks:
-            ctx, sources = self.ports(run_id)
             with suppress(KafkaHdfsError):
-                self._tried(tries, lambda: extract(ctx, sources, plan, task.index, self.config))
+                self._tried(tries, self._extraction(plan, run_id, task.index))
         ctx, _ = self.ports(run_id)
-        if plan.is_empty:
-            return
         policy = self.config.commit_policy([TOPIC])
         self._tried(tries, lambda: finish(ctx, plan, policy, grace=self.config.gc_grace))
         judge(ctx, plan, wait=False)
+
+    def _extraction(self, plan: Plan, run_id: str, task: int) -> Callable[[], object]:
+        ctx, sources = self.ports(run_id)
+        return lambda: extract(ctx, sources, plan, task, self.options())
+
+    def options(self) -> ExtractOptions:
+        """As the extract operator hands them in."""
+        return ExtractOptions(
+            tools=Tools(codecs=StandardCodecs(), settings={TOPIC: self.config.topic(TOPIC)}),
+            stop=ManualStop(),
+            progress=RecordedProgress(),
+            reading=ReadOptions(batch_records=3),
+        )
 
     def _tried(self, tries: int, step: Callable[[], Any]) -> Any:
         for left in reversed(range(tries)):
@@ -169,13 +182,14 @@ class World:
             except Exception as error:
                 if not isinstance(error, Transient) or not left:
                     raise
+        return None
 
     def extract_again(self, run_id: str) -> Callable[[], None]:
         """A second attempt of each mapped task of a run's plan, beside the first, and a publish after it."""
 
         def body() -> None:
             ctx, sources = self.ports(run_id)
-            plan = make_plan(ctx, sources, self.config, PlanRequest())
+            plan = make_plan(ctx, sources, self.config, PlanRequest()).plan
             self._work(plan, run_id, 1)
 
         return body
@@ -215,10 +229,8 @@ class World:
 
 
 def check_errors(world: World) -> None:
-    """Actors may end with an error that names the next step; anything else is a fault of ours."""
+    """Actors may end because the store went away or their plan was ended; anything else is a fault of ours."""
     for actor in world.scheduler.actors:
-        if actor.error is not None and not isinstance(actor.error, KafkaHdfsError | StorageError):
-            raise Violation(f"{actor.name} ended with {actor.error!r}") from actor.error
-
-
-OUTCOMES = Outcome
+        error = actor.error
+        if error is not None and not isinstance(error, Transient | PlanEndedError):
+            raise Violation(f"{actor.name} ended with {error!r}") from error

@@ -1,0 +1,22 @@
+"""A task with 200 open folders stays small, whatever its codec."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+CLIENT_MIB = 24
+"""What the Kafka client's queue and fetch buffer may take of the 64 MiB that a task has above its imports."""
+
+
+@pytest.mark.parametrize(("kind", "codec"), [("avro", "zstandard"), ("jsonl", "zstandard")])
+def test_two_hundred_open_folders_fit_into_their_share(kind, codec):
+    """120,000 records of 100 bytes fill the open block of each folder."""
+    command = [sys.executable, "-m", "tests.unit.ingest.streaming", kind, codec, "120000", "200"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
+    found = json.loads(done.stdout)
+    assert found["files"] == 200
+    assert found["grown_mib"] <= 64 - CLIENT_MIB
