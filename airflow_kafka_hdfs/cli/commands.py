@@ -1,0 +1,190 @@
+"""What the commands do: call the core, print a table or JSON, end with an exit code that scripts can use."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from functools import wraps
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from airflow_kafka_hdfs.exceptions import KafkaHdfsError
+
+_PARTS = {
+    "confluent-kafka": "Kafka",
+    "fastavro": "Avro",
+    "hdfs": "WebHDFS",
+    "hdfs-native": "HDFS by native RPC (extra: native)",
+    "fsspec": "object stores (extra: object-store)",
+    "s3fs": "S3 (extra: s3)",
+    "pyarrow": "Parquet (extra: parquet)",
+}
+
+
+def _told(command: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
+    """Errors of ours are answers: their text without a traceback, exit code 1."""
+
+    @wraps(command)
+    def run(args: Namespace) -> None:
+        try:
+            command(args)
+        except KafkaHdfsError as error:
+            raise SystemExit(f"{type(error).__name__}: {error}") from error
+
+    return run
+
+
+@_told
+def info(args: Namespace) -> None:
+    """Version, optional parts, connection types."""
+    from airflow_kafka_hdfs import __version__
+    from airflow_kafka_hdfs.hooks.hdfs_native_form import HDFS_NATIVE_CONNECTION_TYPE
+    from airflow_kafka_hdfs.hooks.schema_registry_form import SCHEMA_REGISTRY_CONNECTION_TYPE
+    from airflow_kafka_hdfs.operators.tables import table
+
+    parts = {name: _version(name) for name in _PARTS}
+    told = {
+        "version": __version__,
+        "parts": parts,
+        "connection_types": [
+            form["connection-type"] for form in (HDFS_NATIVE_CONNECTION_TYPE, SCHEMA_REGISTRY_CONNECTION_TYPE)
+        ],
+    }
+    if args.output == "json":
+        print(json.dumps(told, indent=2))
+        return
+    print(f"airflow-provider-kafka-hdfs {__version__}")
+    print("\n".join(table(("part", "for", "version"), [(n, _PARTS[n], v or "-") for n, v in parts.items()])))
+    print(f"connection types: kafka, webhdfs, {', '.join(told['connection_types'])}")
+
+
+@_told
+def plan(args: Namespace) -> None:
+    """Show what the next run would read."""
+    from airflow_kafka_hdfs.cli.addressing import command_run, operator_of
+    from airflow_kafka_hdfs.cli.runs import MetadataRunStates
+    from airflow_kafka_hdfs.exceptions import ConfigError
+    from airflow_kafka_hdfs.ingest.planning import make_plan
+    from airflow_kafka_hdfs.ingest.requests import PlanRequest
+    from airflow_kafka_hdfs.operators.ports import open_context, open_sources
+    from airflow_kafka_hdfs.operators.tables import plan_table
+
+    if not args.dry_run:
+        raise ConfigError("--dry-run", None, "--dry-run: a plan is made by a run of the DAG")
+    if args.dag_id is None:
+        raise ConfigError("--dag-id", None, "the DAG of the pipeline")
+    config = operator_of(args.dag_id, args.group_id).config()
+    ctx = open_context(config, command_run(args), MetadataRunStates())
+    planned = make_plan(ctx, open_sources(config), config, PlanRequest(dry_run=True))
+    print("\n".join([plan_table(planned.plan, whole=True), *planned.notes]))
+
+
+@_told
+def state_show(args: Namespace) -> None:
+    """Watermarks, open plans, commits in need of care."""
+    from airflow_kafka_hdfs.cli.addressing import context_of
+    from airflow_kafka_hdfs.ingest import wire
+    from airflow_kafka_hdfs.ingest.inspecting import inspect
+    from airflow_kafka_hdfs.operators.tables import table
+
+    found = inspect(context_of(args))
+    if args.output == "json":
+        print(json.dumps(wire.to_plain(found), indent=2))
+        return
+    print(f"pipeline {found.pipeline}, state in {found.state}: {found.head + 1} commits")
+    columns = ("partition", "start", "watermark", "ahead", "covered", "skipped", "lost")
+    rows = [
+        (str(p.key), p.start, p.watermark, str(p.ahead) if p.ahead else "-", p.covered, p.skipped, p.lost)
+        for p in found.partitions
+    ]
+    print("\n".join(table(columns, rows)))
+    for item in found.open_plans:
+        alive = {True: "at work", False: "gone", None: "unknown"}[item.alive]
+        print(f"open plan {item.plan} of {item.dag_id} {item.run_id} ({alive}): {item.undecided} units undecided")
+    if found.unpublished:
+        print(
+            f"files not all in place: commits {_numbers(found.unpublished)}; `state recover` or the next run mends it"
+        )
+    if found.unannounced:
+        print(f"events not known to be stored: commits {_numbers(found.unannounced)}; the next run sends them")
+
+
+@_told
+def state_log(args: Namespace) -> None:
+    """The last commits, newest first."""
+    from airflow_kafka_hdfs.cli.addressing import context_of
+    from airflow_kafka_hdfs.ingest import wire
+    from airflow_kafka_hdfs.ingest.inspecting import newest_commits
+    from airflow_kafka_hdfs.operators.tables import table
+
+    commits = newest_commits(context_of(args), args.number)
+    if args.output == "json":
+        print(json.dumps([wire.to_plain(commit) for commit in commits], indent=2))
+        return
+    columns = ("commit", "kind", "clock", "read", "files", "lost", "skipped", "held", "run", "why")
+    rows = []
+    for commit in commits:
+        files = sum(not entry.quarantine for entry in commit.files)
+        held = ", ".join(item.topic for item in commit.held) or "-"
+        by = f"{commit.run.dag_id} {commit.run.run_id}".strip()
+        counts = commit.counts
+        rows.append(
+            (
+                commit.number,
+                commit.kind.value,
+                commit.clock,
+                counts.read,
+                files,
+                counts.lost,
+                counts.skipped,
+                held,
+                by,
+                commit.why or "-",
+            )
+        )
+    print("\n".join(table(columns, rows)))
+
+
+@_told
+def state_recover(args: Namespace) -> None:
+    """Bring files of unfinished commits into place."""
+    from airflow_kafka_hdfs.cli.addressing import context_of
+    from airflow_kafka_hdfs.ingest.inspecting import recover
+
+    done = recover(context_of(args))
+    for refusal in done.refusals:
+        print(refusal, file=sys.stderr)
+    if done.refusals:
+        raise SystemExit(f"{len(done.refusals)} files were refused: mend the store, then run this again")
+    print(f"finished commits {_numbers(done.commits)}" if done.commits else "every commit is whole")
+
+
+@_told
+def state_doctor(args: Namespace) -> None:
+    """Check log, records and files."""
+    from airflow_kafka_hdfs.cli.addressing import context_of
+    from airflow_kafka_hdfs.ingest import wire
+    from airflow_kafka_hdfs.ingest.doctor import Severity, examine
+
+    findings = examine(context_of(args))
+    if args.output == "json":
+        print(json.dumps([wire.to_plain(finding) for finding in findings], indent=2))
+    else:
+        for finding in findings:
+            print(f"{finding.severity.value}: {finding.what}\n  means: {finding.meaning}\n  next: {finding.mend}")
+        print(f"{len(findings)} findings" if findings else "healthy")
+    if any(finding.severity is not Severity.NOTE for finding in findings):
+        raise SystemExit(1)
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _numbers(values: Any) -> str:
+    return ", ".join(map(str, values))

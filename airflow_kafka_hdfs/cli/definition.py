@@ -1,0 +1,86 @@
+"""The commands as Airflow's parser wants them; nothing of ours is loaded before one is run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.cli import cli_config
+from airflow.cli.cli_config import ActionCommand, CLICommand, GroupCommand, lazy_load_command
+
+_COMMANDS = "airflow_kafka_hdfs.cli.commands"
+
+Arg: Any = cli_config.Arg  # Airflow gives it no types
+
+ARG_DAG_ID = Arg(("-d", "--dag-id"), help="DAG of the pipeline; its file is loaded for the arguments")
+ARG_GROUP_ID = Arg(("-g", "--group-id"), help="task group in it, if it has several ingestions")
+ARG_DESTINATION = Arg(("--destination",), help="instead of a DAG: the destination's URI")
+ARG_PIPELINE_ID = Arg(("--pipeline-id",), help="with --destination: id of the pipeline, such as <dag_id>.<group_id>")
+ARG_STATE_URI = Arg(("--state-uri",), help="with --destination: where the records are, if elsewhere")
+ARG_STORAGE_CONN_ID = Arg(("--storage-conn-id",), help="with --destination: connection; by default one by scheme")
+ARG_OUTPUT = Arg(("-o", "--output"), help="table or json", choices=("table", "json"), default="table")
+ARG_COUNT = Arg(("-n", "--number"), help="how many commits", type=int, default=20)
+ARG_DRY_RUN = Arg(("--dry-run",), help="required: show the plan, read and write nothing", action="store_true")
+ARG_ALL = Arg(("--all",), help="list every partition", action="store_true")
+
+_PIPELINE = (
+    ARG_DAG_ID,
+    ARG_GROUP_ID,
+    ARG_DESTINATION,
+    ARG_PIPELINE_ID,
+    ARG_STATE_URI,
+    ARG_STORAGE_CONN_ID,
+)
+
+
+def get_kafka_hdfs_cli_commands() -> list[CLICommand]:
+    """The group `kafka-hdfs`."""
+    return [
+        GroupCommand(
+            name="kafka-hdfs",
+            help="Look after Kafka to HDFS pipelines",
+            subcommands=(
+                ActionCommand(
+                    name="info",
+                    help="Version, optional parts, connections",
+                    func=lazy_load_command(f"{_COMMANDS}.info"),
+                    args=(ARG_OUTPUT,),
+                ),
+                ActionCommand(
+                    name="plan",
+                    help="Show what the next run would read",
+                    func=lazy_load_command(f"{_COMMANDS}.plan"),
+                    args=(ARG_DAG_ID, ARG_GROUP_ID, ARG_DRY_RUN),
+                ),
+                GroupCommand(
+                    name="state",
+                    help="Look at a pipeline's commit log, and mend it",
+                    subcommands=(
+                        ActionCommand(
+                            name="show",
+                            help="Watermarks, open plans, commits in need of care",
+                            func=lazy_load_command(f"{_COMMANDS}.state_show"),
+                            args=(*_PIPELINE, ARG_OUTPUT),
+                        ),
+                        ActionCommand(
+                            name="log",
+                            help="The last commits",
+                            func=lazy_load_command(f"{_COMMANDS}.state_log"),
+                            args=(*_PIPELINE, ARG_COUNT, ARG_OUTPUT),
+                        ),
+                        ActionCommand(
+                            name="recover",
+                            help="Bring files of unfinished commits into place; safe at any time",
+                            func=lazy_load_command(f"{_COMMANDS}.state_recover"),
+                            args=_PIPELINE,
+                        ),
+                        ActionCommand(
+                            name="doctor",
+                            help="Check log, records and files; exit code 1 if anything needs a hand",
+                            func=lazy_load_command(f"{_COMMANDS}.state_doctor"),
+                            args=(*_PIPELINE, ARG_OUTPUT),
+                        ),
+                    ),
+                ),
+            ),
+        )
+    ]

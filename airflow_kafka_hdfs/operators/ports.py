@@ -1,0 +1,101 @@
+"""Introducing the core to the outside: adapters made from connections, once per task.
+
+Only `execute` calls this; it is the one place of the operators that loads client libraries, through the hooks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from airflow_kafka_hdfs.adapters.runtime import RandomIds, SystemClock, ThreadWorkers
+from airflow_kafka_hdfs.hooks.kafka import KafkaSourceHook
+from airflow_kafka_hdfs.hooks.runs import TaskRunStates
+from airflow_kafka_hdfs.hooks.schema_registry import registry_for
+from airflow_kafka_hdfs.hooks.storage import store_for
+from airflow_kafka_hdfs.ingest.choices import ValueFormat
+from airflow_kafka_hdfs.ingest.config import IngestConfig
+from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.log import CommitLog
+from airflow_kafka_hdfs.model import RunRef
+from airflow_kafka_hdfs.ports.kafka import OffsetMirror
+from airflow_kafka_hdfs.ports.runtime import RunStates
+from airflow_kafka_hdfs.ports.schemas import Codecs, SchemaRegistry
+
+
+def open_context(config: IngestConfig, run: RunRef, run_states: RunStates) -> Context:
+    """Stores, clock, ids and run states of a step.
+
+    Raises:
+        ConfigError: a URI or a storage connection that can't be used.
+    """
+    data = store_for(
+        config.destination,
+        config.storage_conn_id,
+        file_mode=config.base.config.file_mode,
+        dir_mode=config.base.config.dir_mode,
+    )
+    # Records elsewhere are reached by the same connection if they are on the same kind of store.
+    same_kind = _scheme(config.state_root) == _scheme(config.destination)
+    state = store_for(config.state_root, config.storage_conn_id if same_kind else None)
+    log = CommitLog(state, data, ThreadWorkers(), config.pipeline, copies=config.state_uri is not None)
+    return Context(log=log, run=run, clock=SystemClock(), ids=RandomIds(), run_states=run_states)
+
+
+def task_context(config: IngestConfig, run: RunRef, airflow_context: Any) -> Context:
+    """As `open_context`, for a running task: Airflow's API tells which runs are alive."""
+    return open_context(config, run, TaskRunStates(airflow_context["ti"].get_dagrun_state, run))
+
+
+def open_sources(config: IngestConfig) -> Sources:
+    """Kafka, registry and Avro codec.
+
+    Raises:
+        ConfigError: a connection that can't be used, or a client setting that breaks exactness.
+    """
+    from airflow_kafka_hdfs.adapters.avro import FastavroCodec
+
+    kafka = KafkaSourceHook(config.kafka_conn_id, config.kafka_config)
+    return Sources(
+        catalog=kafka.catalog(),
+        open_reader=kafka.reader,
+        registry=_open_registry(config),
+        codec=FastavroCodec(),
+    )
+
+
+def open_codecs() -> Codecs:
+    """All codecs of files."""
+    from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
+
+    return StandardCodecs()
+
+
+def open_mirror(config: IngestConfig, group: str) -> OffsetMirror:
+    """A copy of our offsets in a consumer group."""
+    return KafkaSourceHook(config.kafka_conn_id, config.kafka_config).mirror(group)
+
+
+def probe_stores(ctx: Context) -> None:
+    """Try once, before a pipeline's first write, whether its stores keep what exactly once rests on.
+
+    Raises:
+        UnsafeStoreError: a store replaces files.
+    """
+    from airflow_kafka_hdfs.adapters.storage.probe import probe
+
+    if ctx.state.get(ctx.log.paths.commit(0)) is None:
+        probe(ctx.data)  # type: ignore[arg-type]  # every store that a hook opens shows its single steps
+        if ctx.log.copies:
+            probe(ctx.state)  # type: ignore[arg-type]
+
+
+def _open_registry(config: IngestConfig) -> SchemaRegistry | None:
+    if config.registry is None:
+        return None
+    formats = {config.base.config.value_format, *(o.values.get("value_format") for o in config.overrides)}
+    width: Literal[4, 16] = 16 if ValueFormat.AVRO_ID16 in formats else 4
+    return registry_for(config.registry, id_width=width, clock=SystemClock(), open_store=store_for)
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition("://")[0]
