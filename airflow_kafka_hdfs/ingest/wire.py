@@ -84,16 +84,22 @@ def bytes_digest(data: bytes) -> str:
 
 def to_plain(value: Any) -> Any:
     """A record as plain JSON values; fields in order, ranges as lists of pairs."""
-    if isinstance(value, Ranges):
+    kind: Any = type(value)
+    if kind in _PLAIN:  # nearly every value of a record: a plan of 10,000 partitions has a million
+        return value
+    if kind is Ranges:
         return value.to_json()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_plain(getattr(value, name)) for name in _fields(type(value))}
+    if kind is tuple or kind is list:
+        return [to_plain(item) for item in value]
+    names = _field_names(kind)
+    if names is not None:
+        return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, StrEnum):
         return value.value
-    if isinstance(value, tuple | list):
-        return [to_plain(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
     return value
 
 
@@ -105,6 +111,15 @@ def from_plain(cls: type[T], body: Mapping[str, Any]) -> T:
     """
     read = _reader(typing.cast("Any", cls))
     return typing.cast("T", read(body))
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+@functools.cache
+def _field_names(cls: type[Any]) -> tuple[str, ...] | None:
+    """Names of a dataclass's fields, None for other types."""
+    return _fields(cls) if dataclasses.is_dataclass(cls) else None
 
 
 @functools.cache

@@ -16,12 +16,13 @@ from airflow_kafka_hdfs.exceptions import (
 )
 from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.committing import commit_plan
+from airflow_kafka_hdfs.ingest.ownership import MOST_LISTINGS
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Kind
 from airflow_kafka_hdfs.ingest.selection import TopicFilter
+from tests.fakes.faulty_store import FaultyStore
 from tests.fakes.runtime import START
-from tests.fakes.store import InMemoryStore
 from tests.unit.ingest.piping import HOUR, World
 
 RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
@@ -47,6 +48,19 @@ def ranges(planned):
 def records(world, run="reader"):
     view = world.run(run).context().log.read(since=-1)
     return [commit for _, commit in sorted(view.records.items())]
+
+
+def overtaken(run, folder, what):
+    """Let something happen in the moment before a run first creates a file in a folder; what it returned."""
+    done = []
+
+    def before(call):
+        if call.name == "put_if_absent" and call.path.startswith(folder) and not done:
+            done.append(None)
+            done[0] = what()
+
+    run.store = FaultyStore(run.world.store, before_call=before)
+    return done
 
 
 # Runs one after the other
@@ -170,20 +184,10 @@ def test_clearing_plan_after_a_partial_commit_ends_the_rest_first():
 
 def test_two_attempts_of_plan_at_once_end_up_with_one_plan(world):
     late = world.run()
-    paths = late.context().log.paths
-    stored = {}
-
-    class Overtaken(InMemoryStore):
-        def put_if_absent(self, path, data):
-            if path.startswith(f"{paths.plans}/") and not stored:
-                stored["first"] = world.run().plan()  # another attempt is faster by a moment
-            return world.store.put_if_absent(path, data)
-
-    late.store = Overtaken()
-    late.store._tree = world.store._tree
+    faster = overtaken(late, "plans/", lambda: world.run().plan())
     planned = late.plan()
     assert planned.reused
-    assert planned.plan == stored["first"].plan
+    assert planned.plan == faster[0].plan
 
 
 # Other runs
@@ -203,16 +207,7 @@ def test_ranges_of_live_runs_are_left_out_and_those_of_dead_ones_are_not(world):
 
 def test_a_lost_race_is_decided_again_on_the_log_as_it_is_then(world):
     slow = world.run("run-1")
-    raced = []
-
-    class Overtaken(InMemoryStore):
-        def put_if_absent(self, path, data):
-            if path.startswith("commits/") and not raced:
-                raced.append(world.run("run-2").whole())
-            return world.store.put_if_absent(path, data)
-
-    slow.store = Overtaken()
-    slow.store._tree = world.store._tree
+    raced = overtaken(slow, "commits/", lambda: world.run("run-2").whole())
     planned = slow.plan()
     assert raced[0][1].is_green
     assert planned.plan.is_empty
@@ -223,17 +218,12 @@ def test_a_lost_race_is_decided_again_on_the_log_as_it_is_then(world):
 def test_a_commit_between_the_looks_is_no_truncation(world):
     # The log is read again before Kafka is asked again: else offsets decided meanwhile would lie above the old answer.
     slow = world.run("run-1")
-    raced = []
 
-    class Overtaken(InMemoryStore):
-        def put_if_absent(self, path, data):
-            if path.startswith("commits/") and not raced:
-                world.produce("events", 0, 4, 5, 6)
-                raced.append(world.run("run-2").whole())
-            return world.store.put_if_absent(path, data)
+    def grow_and_run():
+        world.produce("events", 0, 4, 5, 6)
+        world.run("run-2").whole()
 
-    slow.store = Overtaken()
-    slow.store._tree = world.store._tree
+    overtaken(slow, "commits/", grow_and_run)
     assert reasons(slow.plan()) == {"events[0]": "no_data", "events[1]": "no_data"}
 
 
@@ -295,6 +285,16 @@ def test_files_of_others_are_no_data_of_ours():
     for path in ("events/2026/readme.txt", "events/_tmp/events+20260101T000000Z-00000000+0+0.jsonl"):
         world.store.put_if_absent(path, b"x")
     assert world.run().plan().plan.tasks
+
+
+def test_a_tree_of_foreign_folders_holds_planning_up_for_a_bounded_time(world):
+    for number in range(MOST_LISTINGS + 50):
+        world.store.put_if_absent(f"events/{number}/{number}/foreign.txt", b"x")
+    run = world.run()
+    run.store = FaultyStore(world.store)
+    assert run.plan().plan.tasks
+    listed = [call for call in run.store.calls if call.name == "list" and call.path.startswith("events")]
+    assert len(listed) == MOST_LISTINGS
 
 
 def test_a_start_point_may_be_chosen_beside_data_without_a_log(world):
