@@ -65,7 +65,9 @@ def collect(ctx: Context, *, grace: timedelta = GRACE, most: int = 20) -> Collec
             view = ctx.log.read(since=plan.log_head, known=view)
             state = standing(view, plan)
             aborted.append(plan.plan)
-        if all(_is_published(ctx, commit) for commit in state.commits):
+        newest = max(other.counter for other in plans if other.key == plan.key)
+        # A run finds its plans by counting up, so the newest goes first; the others follow in later passes.
+        if plan.counter == newest and all(_is_published(ctx, commit) for commit in state.commits):
             _delete(ctx, plan)
             settled.append(plan.plan)
     return Collected(

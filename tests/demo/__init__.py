@@ -1,0 +1,1 @@
+"""The main job end to end on real parts, for people: `uv run poe demo`."""
