@@ -1,7 +1,7 @@
 """A task over an endless-looking topic that is never in memory as a whole; a store that keeps nothing.
 
-Run as a program it tells, as JSON, what a task costs: `python -m tests.unit.ingest.streaming` with a format, a codec, how
-many records and how many folders.
+Run as a program it tells, as JSON, what a task costs: `python -m tests.unit.ingest.streaming` with a format, a codec,
+how many records and how many folders.
 """
 
 from __future__ import annotations
