@@ -23,7 +23,7 @@ _PARTS = {
 }
 
 
-def _told(command: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
+def told(command: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
     """Errors of ours are answers: their text without a traceback, exit code 1."""
 
     @wraps(command)
@@ -36,7 +36,7 @@ def _told(command: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
     return run
 
 
-@_told
+@told
 def info(args: Namespace) -> None:
     """Version, optional parts, connection types."""
     from airflow_kafka_hdfs import __version__
@@ -45,7 +45,7 @@ def info(args: Namespace) -> None:
     from airflow_kafka_hdfs.operators.tables import table
 
     parts = {name: _version(name) for name in _PARTS}
-    told = {
+    facts = {
         "version": __version__,
         "parts": parts,
         "connection_types": [
@@ -53,14 +53,14 @@ def info(args: Namespace) -> None:
         ],
     }
     if args.output == "json":
-        print(json.dumps(told, indent=2))
+        print(json.dumps(facts, indent=2))
         return
     print(f"airflow-provider-kafka-hdfs {__version__}")
     print("\n".join(table(("part", "for", "version"), [(n, _PARTS[n], v or "-") for n, v in parts.items()])))
-    print(f"connection types: kafka, webhdfs, {', '.join(told['connection_types'])}")
+    print(f"connection types: kafka, webhdfs, {', '.join(facts['connection_types'])}")
 
 
-@_told
+@told
 def plan(args: Namespace) -> None:
     """Show what the next run would read."""
     from airflow_kafka_hdfs.cli.addressing import command_run, operator_of
@@ -81,7 +81,7 @@ def plan(args: Namespace) -> None:
     print("\n".join([plan_table(planned.plan, whole=True), *planned.notes]))
 
 
-@_told
+@told
 def state_show(args: Namespace) -> None:
     """Watermarks, open plans, commits in need of care."""
     from airflow_kafka_hdfs.cli.addressing import context_of
@@ -111,7 +111,7 @@ def state_show(args: Namespace) -> None:
         print(f"events not known to be stored: commits {_numbers(found.unannounced)}; the next run sends them")
 
 
-@_told
+@told
 def state_log(args: Namespace) -> None:
     """The last commits, newest first."""
     from airflow_kafka_hdfs.cli.addressing import context_of
@@ -147,7 +147,7 @@ def state_log(args: Namespace) -> None:
     print("\n".join(table(columns, rows)))
 
 
-@_told
+@told
 def state_recover(args: Namespace) -> None:
     """Bring files of unfinished commits into place."""
     from airflow_kafka_hdfs.cli.addressing import context_of
@@ -161,7 +161,7 @@ def state_recover(args: Namespace) -> None:
     print(f"finished commits {_numbers(done.commits)}" if done.commits else "every commit is whole")
 
 
-@_told
+@told
 def state_doctor(args: Namespace) -> None:
     """Check log, records and files."""
     from airflow_kafka_hdfs.cli.addressing import context_of

@@ -8,6 +8,7 @@ from airflow.cli import cli_config
 from airflow.cli.cli_config import ActionCommand, CLICommand, GroupCommand, lazy_load_command
 
 _COMMANDS = "airflow_kafka_hdfs.cli.commands"
+_STEERING = "airflow_kafka_hdfs.cli.steering"
 
 Arg: Any = cli_config.Arg  # Airflow gives it no types
 
@@ -21,6 +22,15 @@ ARG_OUTPUT = Arg(("-o", "--output"), help="table or json", choices=("table", "js
 ARG_COUNT = Arg(("-n", "--number"), help="how many commits", type=int, default=20)
 ARG_DRY_RUN = Arg(("--dry-run",), help="required: show the plan, read and write nothing", action="store_true")
 ARG_ALL = Arg(("--all",), help="list every partition", action="store_true")
+
+ARG_YES = Arg(("-y", "--yes"), help="do it without asking", action="store_true")
+ARG_REASON = Arg(("--reason",), help="why, for the commit", required=True)
+ARG_TOPIC = Arg(("--topic",), help="topic or regex")
+ARG_TO = Arg(("--to",), help="earliest, latest or an ISO time with a zone")
+ARG_CLUSTER = Arg(("--cluster",), help="instead of --topic: id of the cluster that took the place of the known one")
+ARG_TOPICS = Arg(("topics",), help="topics to give up", nargs="+")
+ARG_FILE = Arg(("--file",), help='JSON: {"topic": {"0": 120}}, the first offset to read per partition', required=True)
+ARG_GRACE = Arg(("--grace-hours",), help="age below which nothing is touched", type=float, default=24.0)
 
 _PIPELINE = (
     ARG_DAG_ID,
@@ -77,6 +87,48 @@ def get_kafka_hdfs_cli_commands() -> list[CLICommand]:
                             name="doctor",
                             help="Check log, records and files; exit code 1 if anything needs a hand",
                             func=lazy_load_command(f"{_COMMANDS}.state_doctor"),
+                            args=(*_PIPELINE, ARG_OUTPUT),
+                        ),
+                        ActionCommand(
+                            name="set",
+                            help="Move start points, or the state to another cluster id; shows and asks first",
+                            func=lazy_load_command(f"{_STEERING}.state_set"),
+                            args=(*_PIPELINE, ARG_TOPIC, ARG_TO, ARG_CLUSTER, ARG_REASON, ARG_YES),
+                        ),
+                        ActionCommand(
+                            name="import",
+                            help="Take over where another tool ended, from a file of offsets; shows and asks first",
+                            func=lazy_load_command(f"{_STEERING}.state_import"),
+                            args=(*_PIPELINE, ARG_FILE, ARG_REASON, ARG_YES),
+                        ),
+                        ActionCommand(
+                            name="release",
+                            help="Give topics up, so that another pipeline may own them; shows and asks first",
+                            func=lazy_load_command(f"{_STEERING}.state_release"),
+                            args=(ARG_TOPICS, *_PIPELINE, ARG_REASON, ARG_YES),
+                        ),
+                        ActionCommand(
+                            name="rebuild",
+                            help="Bring commit records back from their copies beside the data; asks first",
+                            func=lazy_load_command(f"{_STEERING}.state_rebuild"),
+                            args=(*_PIPELINE, ARG_YES),
+                        ),
+                        ActionCommand(
+                            name="gc",
+                            help="Clean what dead runs left, now instead of at the next publish",
+                            func=lazy_load_command(f"{_STEERING}.state_gc"),
+                            args=(*_PIPELINE, ARG_GRACE),
+                        ),
+                    ),
+                ),
+                GroupCommand(
+                    name="quarantine",
+                    help="Bad records",
+                    subcommands=(
+                        ActionCommand(
+                            name="list",
+                            help="Quarantine files that the log lists",
+                            func=lazy_load_command(f"{_STEERING}.quarantine_list"),
                             args=(*_PIPELINE, ARG_OUTPUT),
                         ),
                     ),

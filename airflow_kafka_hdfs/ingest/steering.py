@@ -1,0 +1,237 @@
+"""What a person changes at a pipeline: start points, the cluster's id, owners. Each change is a commit of its own.
+
+A change is first drafted from the log as it is, shown to whoever asked for it, and then made through the same
+optimistic loop as every commit: if another record came first, it is drafted anew and must be the same change still.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from airflow_kafka_hdfs.exceptions import CorruptStateError, PlanningError
+from airflow_kafka_hdfs.ingest import wire
+from airflow_kafka_hdfs.ingest.cluster_view import look
+from airflow_kafka_hdfs.ingest.config import IngestConfig
+from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.coverage import LogState
+from airflow_kafka_hdfs.ingest.ownership import claim
+from airflow_kafka_hdfs.ingest.records import Commit, Kind, PartitionChange, PartitionKey
+from airflow_kafka_hdfs.ingest.requests import ResetTarget
+from airflow_kafka_hdfs.ingest.resets import decide_resets, describe, targets
+from airflow_kafka_hdfs.ingest.selection import TopicKey
+from airflow_kafka_hdfs.model import TopicInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A change that is not made yet.
+
+    Attributes:
+        kind: of the commit.
+        changes: of the coverage.
+        released: topics given up.
+        told: what it does, one line per topic or partition.
+    """
+
+    kind: Kind
+    changes: tuple[PartitionChange, ...] = ()
+    released: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+
+
+Drafting = Callable[[LogState], Draft]
+"""Makes a draft from the log's sum; called again when another record came first."""
+
+
+def carry_out(ctx: Context, drafting: Drafting, why: str) -> Commit:
+    """Make a change.
+
+    Args:
+        drafting: makes the change from the log's sum.
+        why: for people; stands in the commit beside who.
+
+    Raises:
+        PlanningError: from the drafting; nothing was changed.
+    """
+    view = ctx.log.read()
+    while True:
+        draft = drafting(view.state)
+        record = Commit(
+            number=view.head + 1,
+            kind=draft.kind,
+            run=ctx.run,
+            clock=ctx.timestamp(),
+            attempt=ctx.ids.hex(16),
+            who=ctx.run.who,
+            why=why,
+            changes=draft.changes,
+            released=draft.released,
+        )
+        if ctx.log.append(record):
+            return record
+        view = ctx.log.read(known=view)
+
+
+def start_points(sources: Sources, config: IngestConfig, moves: Mapping[str, str]) -> Drafting:
+    """Move start points, as the Param `reset` does.
+
+    Args:
+        sources: the cluster.
+        config: the pipeline's configuration, for its topics.
+        moves: topic or regex -> `earliest`, `latest` or ISO time.
+
+    Raises:
+        ConfigError: a key or value that can't be used.
+    """
+    wanted = {TopicKey.of("topic", key): ResetTarget.of("to", value) for key, value in moves.items()}
+
+    def draft(state: LogState) -> Draft:
+        view = look(sources.catalog, config.topics, state)
+        found = targets(wanted, view)
+        changes = decide_resets(state, view, found, sources.catalog.offsets_for_times)
+        told = tuple(_told(state, change) for change in changes)
+        return Draft(kind=Kind.RESET, changes=changes, told=(describe(changes, found), *told))
+
+    return draft
+
+
+def cluster_id(new: str) -> Drafting:
+    """Take the coverage of all current partitions over to another cluster id: the cluster was replaced, its data kept.
+
+    Args:
+        new: the id that the brokers answer with now.
+
+    Raises:
+        PlanningError: nothing to take over.
+    """
+
+    def draft(state: LogState) -> Draft:
+        changes = tuple(
+            _copied(dataclasses.replace(key, cluster_id=new), key, state)
+            for key in sorted(state.current.values())
+            if key.cluster_id != new
+        )
+        if not changes:
+            raise PlanningError(f"every partition that the log knows has cluster id {new} already; nothing was changed")
+        told = tuple(
+            f"{change.key}: watermark {state.coverage[dataclasses.replace(change.key, cluster_id=old)].watermark} is "
+            f"taken over from cluster {old}"
+            for change in changes
+            for old in sorted(state.cluster_ids - {new})
+            if dataclasses.replace(change.key, cluster_id=old) in state.coverage
+        )
+        return Draft(kind=Kind.RESET, changes=changes, told=told)
+
+    return draft
+
+
+def release(topics: tuple[str, ...]) -> Drafting:
+    """Give topics up: later commits of this pipeline drop them. Their owner files go after that.
+
+    Raises:
+        PlanningError: a topic that the log does not know, or that was given up before.
+    """
+
+    def draft(state: LogState) -> Draft:
+        for topic in topics:
+            if not state.known(topic) or topic in state.released:
+                known = ", ".join(sorted(set(state.topics) - state.released)) or "none"
+                raise PlanningError(f"topic {topic} is not one of this pipeline; its topics: {known}")
+        told = tuple(f"topic {topic}: this pipeline writes no more of it" for topic in topics)
+        return Draft(kind=Kind.RESET, released=topics, told=told)
+
+    return draft
+
+
+def remove_owners(ctx: Context, topics: tuple[str, ...]) -> None:
+    """Delete the owner files of topics that a commit released; another pipeline may claim them then."""
+    released = ctx.log.read().state.released
+    for topic in topics:
+        if topic in released:
+            ctx.data.delete(ctx.log.data_paths.owner(topic))
+
+
+def offsets(sources: Sources, start: Mapping[str, Mapping[int, int]]) -> Drafting:
+    """Take over where another tool ended: the first offset to read, per topic and partition.
+
+    Args:
+        sources: the cluster, for identities.
+        start: topic -> partition -> offset.
+
+    Raises:
+        PlanningError: a topic that can't be described, a partition that it does not have, or one with a watermark.
+    """
+
+    def draft(state: LogState) -> Draft:
+        cluster = sources.catalog.cluster_id()
+        infos = sources.catalog.describe(sorted(start))
+        changes = [
+            PartitionChange(key=_new_key(cluster, infos[topic], partition, state), start=offset)
+            for topic, partitions in sorted(start.items())
+            for partition, offset in sorted(partitions.items())
+        ]
+        told = tuple(f"{change.key}: reading starts at offset {change.start}" for change in changes)
+        return Draft(kind=Kind.IMPORT, changes=tuple(changes), told=told)
+
+    return draft
+
+
+def claim_topics(ctx: Context, draft: Draft) -> None:
+    """Make the owner files of the topics of an import. Raises OwnedElsewhereError."""
+    claim(ctx, {change.key.topic for change in draft.changes})
+
+
+def rebuild(ctx: Context) -> int:
+    """Bring commit records back from their copies beside the data, in order, as far as they go without a hole.
+
+    Returns:
+        How many records were brought back.
+
+    Raises:
+        CorruptStateError: a copy is unreadable, or there is none at all.
+    """
+    number = ctx.log.read().head + 1
+    first = number
+    while (data := ctx.data.get(ctx.log.data_paths.log_copy(number))) is not None:
+        path = ctx.log.data_paths.log_copy(number)
+        commit = wire.decode(path, "commit", Commit, data)
+        if commit.number != number:
+            raise CorruptStateError(path, f"the copy says that it is number {commit.number}")
+        ctx.state.put_if_absent(ctx.log.paths.commit(number), data)
+        number += 1
+    if number == first:
+        raise CorruptStateError(
+            ctx.log.data_paths.log_copy(first),
+            "there is no copy of this record: copies are kept only where state_uri lies elsewhere than the data",
+        )
+    return number - first
+
+
+def _told(state: LogState, change: PartitionChange) -> str:
+    before = state.coverage.get(change.key)
+    was = "new" if before is None else f"watermark {before.watermark}"
+    given_up = {"skipped": change.skipped, "lost": change.lost, "lifted": change.lifted}
+    parts = [f"{len(spans)} offsets {what}" for what, spans in given_up.items() if spans]
+    return f"{change.key}: {was}, starts at {change.start}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _copied(new: PartitionKey, old: PartitionKey, state: LogState) -> PartitionChange:
+    have = state.coverage[old]
+    return PartitionChange(key=new, start=have.start, covered=have.covered, skipped=have.skipped, lost=have.lost)
+
+
+def _new_key(cluster: str, info: TopicInfo, partition: int, state: LogState) -> PartitionKey:
+    if info.fault is not None:
+        raise PlanningError(f"topic {info.name}: {info.fault}; nothing was changed")
+    if partition not in info.partitions:
+        raise PlanningError(
+            f"topic {info.name} has partitions 0 to {max(info.partitions)}, got {partition}; nothing was changed"
+        )
+    key = PartitionKey(topic=info.name, partition=partition, cluster_id=cluster, topic_id=info.topic_id)
+    if key in state.coverage and state.coverage[key].decided:
+        raise PlanningError(
+            f"{key} has a watermark of {state.coverage[key].watermark} already; use `state set` to move its start"
+        )
+    return key

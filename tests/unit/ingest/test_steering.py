@@ -1,0 +1,123 @@
+"""What a person changes at a pipeline, each change a commit with who and why."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from airflow_kafka_hdfs.adapters.avro import FastavroCodec
+from airflow_kafka_hdfs.exceptions import CorruptStateError, PlanningError
+from airflow_kafka_hdfs.ingest import steering
+from airflow_kafka_hdfs.ingest.committing import CommitPolicy
+from airflow_kafka_hdfs.ingest.config import IngestConfig
+from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.finishing import finish
+from airflow_kafka_hdfs.ingest.log import CommitLog
+from airflow_kafka_hdfs.ingest.records import Kind
+from tests.fakes.kafka import FakeCluster
+from tests.fakes.runtime import SerialWorkers
+from tests.fakes.store import InMemoryStore
+from tests.unit.ingest.scripted import Job, key
+
+A = key()
+
+
+def sources(cluster: FakeCluster) -> Sources:
+    return Sources(catalog=cluster.catalog(), open_reader=cluster.reader, registry=None, codec=FastavroCodec())
+
+
+def ingested() -> Job:
+    job = Job()
+    job.start(A)
+    plan = job.plan([(A, 0, 5)])
+    job.extract(plan)
+    finish(job.ctx, plan, CommitPolicy())
+    return job
+
+
+def test_a_start_point_is_moved_by_a_commit_with_who_and_why():
+    cluster = FakeCluster(cluster_id="c")
+    cluster.create_topic("events")
+    cluster.produce("events", 0, *[b"{}"] * 9)
+    config = IngestConfig.of({"topics": ["events"], "destination": "file:///x", "pipeline_id": "p"})
+    job = Job()
+    drafting = steering.start_points(sources(cluster), config, {"events": "latest"})
+    (told, line) = drafting(job.ctx.log.read().state).told
+    assert "events to latest" in told
+    assert "events[0]: new, starts at 9" in line
+    commit = steering.carry_out(job.ctx, drafting, "tests begin late")
+    assert (commit.kind, commit.why) == (Kind.RESET, "tests begin late")
+    (current,) = job.ctx.log.read().state.current.values()
+    assert job.ctx.log.read().state.coverage[current].watermark == 9
+
+
+def test_a_replaced_cluster_keeps_all_watermarks():
+    job = ingested()
+    commit = steering.carry_out(job.ctx, steering.cluster_id("new"), "moved")
+    assert len(commit.changes) == 1
+    state = job.ctx.log.read().state
+    assert state.cluster_ids == {"new"}
+    assert state.coverage[dataclasses.replace(A, cluster_id="new")].watermark == 5
+    with pytest.raises(PlanningError, match="already"):
+        steering.carry_out(job.ctx, steering.cluster_id("new"), "again")
+
+
+def test_a_released_topic_loses_its_owner_file_only_after_the_commit():
+    job = ingested()
+    owner = job.ctx.log.data_paths.owner("events")
+    job.store.put_if_absent(owner, b"owner")
+    steering.remove_owners(job.ctx, ("events",))
+    assert owner in job.store.files()
+    steering.carry_out(job.ctx, steering.release(("events",)), "handed over")
+    steering.remove_owners(job.ctx, ("events",))
+    assert owner not in job.store.files()
+    with pytest.raises(PlanningError, match="is not one of this pipeline"):
+        steering.carry_out(job.ctx, steering.release(("events",)), "twice")
+
+
+def test_offsets_of_another_tool_become_start_points():
+    cluster = FakeCluster(cluster_id="c")
+    cluster.create_topic("events", 2)
+    job = Job()
+    drafting = steering.offsets(sources(cluster), {"events": {0: 120, 1: 98}})
+    steering.claim_topics(job.ctx, drafting(job.ctx.log.read().state))
+    steering.carry_out(job.ctx, drafting, "from the old tool")
+    state = job.ctx.log.read().state
+    assert sorted(state.coverage[item].watermark for item in state.current.values()) == [98, 120]
+    for wrong, text in [({"events": {7: 1}}, "has partitions 0 to 1"), ({"nope": {0: 1}}, "topic nope: missing")]:
+        with pytest.raises(PlanningError, match=text):
+            steering.carry_out(job.ctx, steering.offsets(sources(cluster), wrong), "x")
+
+
+def test_an_import_never_moves_a_partition_that_has_a_watermark():
+    job = ingested()
+    cluster = FakeCluster(cluster_id="c")
+    cluster.create_topic("events")
+    known = cluster.catalog().describe(["events"])["events"].topic_id
+    steering.carry_out(job.ctx, steering.cluster_id("c2"), "other")
+    cluster.cluster_id = "c"
+    same = dataclasses.replace(A, topic_id=known)
+    job.start(same)
+    plan = job.plan([(same, 0, 3)])
+    job.extract(plan)
+    finish(job.ctx, plan, CommitPolicy())
+    with pytest.raises(PlanningError, match="watermark of 3 already"):
+        steering.carry_out(job.ctx, steering.offsets(sources(cluster), {"events": {0: 9}}), "x")
+
+
+def elsewhere(job: Job, state: InMemoryStore) -> Context:
+    log = CommitLog(state, job.store, SerialWorkers(), "p", copies=True)
+    return dataclasses.replace(job.ctx, log=log)
+
+
+def test_a_lost_state_folder_is_rebuilt_from_the_copies_beside_the_data():
+    job, first = Job(), InMemoryStore()
+    job.ctx = elsewhere(job, first)
+    for _ in range(3):
+        job.change()
+    ctx = elsewhere(job, InMemoryStore())
+    assert steering.rebuild(ctx) == 3
+    assert ctx.log.read().state == job.ctx.log.read().state
+    with pytest.raises(CorruptStateError, match="no copy of this record"):
+        steering.rebuild(ctx)
