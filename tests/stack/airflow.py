@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tests.stack.postgres import PostgresServer
 
-_READY_SECONDS = 180.0
+_READY_SECONDS = 240.0
 
 
 class AirflowStandalone(AirflowRest, Service):
@@ -100,7 +100,11 @@ class AirflowStandalone(AirflowRest, Service):
             answer = requests.get(f"{self.url}/api/v2/monitor/health", timeout=10).json()
             return all(answer[part]["status"] == "healthy" for part in wanted) and self._scheduler_is_new(answer)
 
+        def serves_workers() -> bool:
+            return requests.get(f"{self.url}/execution/health/ping", timeout=60).ok
+
         wait_until(healthy, what="Airflow is healthy", timeout=timeout, children=self.children, every=0.5)
+        wait_until(serves_workers, what="Airflow's API serves its workers", timeout=60, children=self.children)
 
     def cli(self, *words: str, timeout: float = 120.0) -> str:
         """Run ``airflow <words>`` in the environment of this Airflow and return what it printed."""
@@ -178,10 +182,13 @@ class AirflowStandalone(AirflowRest, Service):
             "LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
             "LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
             "DAG_PROCESSOR__REFRESH_INTERVAL": "3",
-            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3",
+            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",  # a changed file is parsed at the next refresh
             "DAG_PROCESSOR__PARSING_PROCESSES": "1",
             "SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "2",
             "USAGE_DATA_COLLECTION__ENABLED": "False",
+            # A busy machine: by default a request over 5 s counts as failed, and three of them end a healthy task.
+            "WORKERS__EXECUTION_API_TIMEOUT": "60",
+            "WORKERS__MAX_FAILED_HEARTBEATS": "10",
         }
         if self._postgres is not None:
             url = self._postgres.sqlalchemy_url(self._database)

@@ -155,7 +155,7 @@ class HdfsCluster(Service):
         self.wait_ready()
         return self
 
-    def wait_ready(self, timeout: float = 90.0) -> None:
+    def wait_ready(self, timeout: float = 150.0) -> None:
         """Wait until a name node is active and writable, and knows every running data node."""
         nodes = sum(child.is_running() for child in self._datanodes)
 
@@ -362,7 +362,7 @@ class HdfsCluster(Service):
         command = self._java.without_recording.command("namenode", f"{_SERVER}.namenode.NameNode", *words, heap_mb=128)
         run(command, what=f"{action} of name node {number}", timeout=120, env=self._env())
 
-    def _wait_namenode(self, number: int, timeout: float = 90.0) -> None:
+    def _wait_namenode(self, number: int, timeout: float = 150.0) -> None:
         wait_until(
             lambda: self._namenode_state(number) in ("active", "standby"),
             what=f"HDFS name node {number} answers",

@@ -151,7 +151,7 @@ class KafkaCluster(Service):
             self._make_scram_users()
         return self
 
-    def wait_ready(self, timeout: float = 90.0) -> None:
+    def wait_ready(self, timeout: float = 150.0) -> None:
         """Wait until every running node is known to the cluster and serves clients."""
         running = [node for node in self._nodes if node.child.is_running()]
         if not running:

@@ -69,7 +69,7 @@ class ApicurioRegistry(Service):
         self.wait_ready()
         return self
 
-    def wait_ready(self, timeout: float = 90.0) -> None:
+    def wait_ready(self, timeout: float = 150.0) -> None:
         """Wait until the registry lists its subjects."""
         wait_until(
             lambda: requests.get(f"{self.url}/subjects", timeout=5).ok,
