@@ -47,6 +47,8 @@ class _Inliner:
         kind = schema["type"]
         if kind in _NAMED:
             name = full_name(schema, namespace)
+            if name in self._written and name in self._definitions:
+                return name  # it came already, on its own
             self._written.add(name)
             if kind in ("record", "error"):
                 inner = name.rpartition(".")[0]

@@ -34,6 +34,13 @@ _ELECTIONS = {
     KafkaError._NOENT,  # the client knows no leader
 }
 
+# The broker that keeps a group's offsets is being chosen, or reads them.
+_GROUP_SOON = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
+
 # No answer at all: the broker, the network or the log-in.
 _UNREACHABLE = {
     KafkaError._TIMED_OUT,
@@ -75,6 +82,11 @@ def fault_of(error: KafkaError) -> Fault | None:
 def is_worth_a_retry(error: KafkaError) -> bool:
     """Whether the same question may get an answer soon."""
     return error.code() in _ELECTIONS or error.code() in _UNREACHABLE
+
+
+def is_group_ready_soon(error: KafkaError) -> bool:
+    """Whether a consumer group can't be reached only for a moment."""
+    return error.code() in _GROUP_SOON
 
 
 def is_unreachable(error: KafkaError) -> bool:

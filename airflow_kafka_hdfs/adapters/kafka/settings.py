@@ -99,19 +99,15 @@ class KafkaSettings:
     def for_consumer(self) -> dict[str, Any]:
         """What a consumer understands."""
         fixed = {name: value for name, (value, _) in FIXED.items() if name != "auto.commit.enable"}
-        return {**TUNED, **self._without(PRODUCER_ONLY), **fixed}
+        return {**self._without(PRODUCER_ONLY), **fixed}
 
     def for_admin(self) -> dict[str, Any]:
         """What an admin client understands."""
-        return self._without(CONSUMER_ONLY | PRODUCER_ONLY) | {"client.id": self._client_id()}
+        return self._without(CONSUMER_ONLY | PRODUCER_ONLY)
 
     def for_producer(self) -> dict[str, Any]:
         """What a producer understands; without duplicates on retries, acknowledged by all replicas in sync."""
-        return {
-            **self._without(CONSUMER_ONLY),
-            "client.id": self._client_id(),
-            "enable.idempotence": True,
-        }
+        return {**self._without(CONSUMER_ONLY), "enable.idempotence": True}
 
     def hide(self, text: str) -> str:
         """The text with every secret value replaced by `***`."""
@@ -136,10 +132,7 @@ class KafkaSettings:
             raise self._config_error(error) from None
 
     def _without(self, names: frozenset[str]) -> dict[str, Any]:
-        return {name: value for name, value in self.values.items() if name not in names}
-
-    def _client_id(self) -> Any:
-        return self.values.get("client.id", TUNED["client.id"])
+        return {name: value for name, value in {**TUNED, **self.values}.items() if name not in names}
 
     def _config_error(self, error: Exception) -> ConfigError:
         reason = error.args[0] if error.args else error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from airflow_kafka_hdfs.adapters.kafka.catalog import KafkaCatalog
+from airflow_kafka_hdfs.adapters.kafka.mirror import GroupMirror
+from airflow_kafka_hdfs.adapters.kafka.producer import CheckedProducer
 from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
 from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
@@ -226,3 +230,57 @@ def test_settings_of_the_client_are_what_the_brokers_see(real_driver: RealDriver
     groups = real_driver.cluster.admin.list_consumer_groups(request_timeout=10).result(timeout=15).valid
     reading.reader.close()
     assert "airflow-kafka-hdfs" not in [group.group_id for group in groups]
+
+
+def unsecured_token(config: str) -> tuple[str, float]:
+    """A token as test brokers take it: not signed by anybody."""
+    now = int(time.time())
+    claims = {"sub": USER, "iat": now, "exp": now + 600}
+    parts = [base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=") for part in ({"alg": "none"}, claims)]
+    return b".".join([*parts, b""]).decode(), now + 600
+
+
+def test_a_log_in_by_token_works_for_every_kind_of_client(tmp_path: Path):
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    login = f'{module} required unsecuredLoginStringClaim_sub="broker";'
+    properties = {
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "listener.name.secure.oauthbearer.sasl.jaas.config": login,
+    }
+    with KafkaCluster(tmp_path, users={USER: PASSWORD}, properties=properties) as cluster:
+        name = cluster.create_topic("by_token")
+        config = {
+            **cluster.secure_config(USER),
+            "sasl.mechanism": "OAUTHBEARER",
+            "oauth_cb": unsecured_token,
+        }
+        del config["sasl.username"], config["sasl.password"]
+        settings = client_settings(config)
+        with CheckedProducer(settings) as producer:
+            producer.send(name, b"x")
+        tp = TopicPartition(name, 0)
+        assert KafkaCatalog(settings).offsets([tp])[tp].last_stable == 1
+        reading = Reading(KafkaReader(settings))
+        reading.reader.assign({tp: 0})
+        reading.to({tp: 1})
+        reading.reader.close()
+        assert GroupMirror(settings, "by_token").copy({tp: 1})
+
+
+def test_the_end_of_a_range_behind_a_marker_is_told_in_a_moment(real_driver: RealDriver):
+    name = real_driver.topic()
+    transaction = real_driver.transaction()
+    transaction.produce(name, 0, *[b"x"] * 2000)
+    transaction.commit()
+    tp = TopicPartition(name, 0)
+    seconds = []
+    for _ in range(5):
+        reading = Reading(real_driver.reader())
+        reading.reader.assign({tp: 0})
+        reading.until(lambda reading=reading: len(reading.records) == 2000)
+        start = time.monotonic()
+        reading.to({tp: 2001})
+        seconds.append(time.monotonic() - start)
+        reading.reader.close()
+    print(f"after the last record: {[round(one, 3) for one in seconds]} s")
+    assert min(seconds) < 0.2

@@ -1,0 +1,116 @@
+"""The real reader on librdkafka's own mock cluster: no Java needed, and errors can be had on demand."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
+from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
+from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
+from airflow_kafka_hdfs.model import TopicPartition
+
+RECORDS = 2_000
+
+
+class MockCluster:
+    """A producer that carries the cluster; it ends with the producer."""
+
+    def __init__(self) -> None:
+        self.producer = Producer({"bootstrap.servers": "mock", "test.mock.num.brokers": 1, "log_level": 0})
+        brokers = self.producer.list_topics(timeout=10).brokers.values()
+        self.servers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+
+    def fill(self, topic: str, partitions: int, records: int = RECORDS) -> None:
+        for i in range(records):
+            for partition in range(partitions):
+                self.producer.produce(topic, b"%d" % i, b"k", partition)
+        assert self.producer.flush(30) == 0
+
+
+@pytest.fixture(scope="module")
+def mock() -> MockCluster:
+    mock = MockCluster()
+    mock.fill("one", 2)
+    mock.fill("two", 2)
+    return mock
+
+
+@pytest.fixture
+def reader(mock: MockCluster) -> Iterator[KafkaReader]:
+    reader = KafkaReader(client_settings({"bootstrap.servers": mock.servers}))
+    yield reader
+    reader.close()
+
+
+def read(reader: KafkaReader, starts: dict[TopicPartition, int], end: int, n: int) -> dict[TopicPartition, list]:
+    reader.assign(starts)
+    found: dict[TopicPartition, list] = {tp: [] for tp in starts}
+    positions: dict[TopicPartition, int] = {}
+    deadline = time.monotonic() + 30
+    while any(positions.get(tp, -1) < end for tp in starts):
+        assert time.monotonic() < deadline, positions
+        poll = reader.poll(n, 0.1)
+        assert len(poll.batch) <= n
+        where = map(TopicPartition, poll.batch.topics(), poll.batch.partitions())
+        for tp, offset, value in zip(where, poll.batch.offsets(), poll.batch.values(), strict=True):
+            found[tp].append((offset, value))
+        for tp, position in poll.positions.items():
+            assert position >= positions.get(tp, 0)
+            positions[tp] = position
+    return found
+
+
+@pytest.mark.parametrize("n", [1, 7, 500, 5_000])
+@pytest.mark.parametrize("topics", [["one"], ["one", "two"]], ids=["one topic", "two topics"])
+def test_every_record_comes_once_and_in_order(reader: KafkaReader, n: int, topics: list[str]):
+    first = RECORDS - 300 if n == 1 else 0
+    starts = {TopicPartition(topic, partition): first for topic in topics for partition in range(2)}
+    wanted = [(i, b"%d" % i) for i in range(first, RECORDS)]
+    assert read(reader, starts, RECORDS, n) == dict.fromkeys(starts, wanted)
+
+
+def test_the_end_of_a_range_costs_no_time_out(reader: KafkaReader):
+    """A poll with records at hand returns them at once instead of waiting for a full batch."""
+    tp = TopicPartition("one", 0)
+    read(reader, {tp: RECORDS - 10}, RECORDS, 500)
+    reader.assign({tp: RECORDS - 10})
+    start = time.monotonic()
+    while not len(reader.poll(500, 30.0).batch):
+        pass
+    assert time.monotonic() - start < 10
+
+
+def test_an_offset_beyond_the_end_is_out_of_range(reader: KafkaReader):
+    lost, good = TopicPartition("one", 0), TopicPartition("one", 1)
+    reader.assign({lost: RECORDS + 100, good: RECORDS})
+    told: list[TopicPartition] = []
+    deadline = time.monotonic() + 20
+    while not told:
+        assert time.monotonic() < deadline
+        told += reader.poll(10, 0.1).out_of_range
+    assert told == [lost]
+
+
+def test_a_fatal_state_of_the_client_is_raised(reader: KafkaReader):
+    reader.assign({TopicPartition("one", 0): 0})
+    reader._trouble.note(KafkaError(KafkaError._FATAL, "the client gave up", fatal=True))
+    with pytest.raises(KafkaUnavailableError, match="the client gave up"):
+        reader.poll(10, 0.1)
+
+
+def test_reports_about_other_partitions_are_no_faults(reader: KafkaReader):
+    tp = TopicPartition("one", 0)
+    reader.assign({tp: 0})
+    reader._note(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "elsewhere [0]: topic does not exist (…)"))
+    reader._note(KafkaError(KafkaError._TRANSPORT, "one [0]: connection lost"))
+    reader._note(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "something is missing"))
+    assert reader.poll(1, 5.0).faults == {}
+    reader._note(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "one [0]: topic does not exist (…)"))
+    reader._note(KafkaError(KafkaError._UNKNOWN_PARTITION, "one [0]: desired partition is no longer available (…)"))
+    poll = reader.poll(10, 0.1)
+    assert poll.faults == {tp: "missing"}
+    assert len(poll.batch) == 0
