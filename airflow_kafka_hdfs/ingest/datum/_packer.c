@@ -782,8 +782,104 @@ done:
     return result;
 }
 
+/* ------------------------------------------------------------------ spans */
+
+typedef struct {
+    int64_t partition, first, last, count;
+    int32_t slot;
+} Span;
+
+/* Sort one value into its span. */
+static void
+add_to_span(Span *spans, Py_ssize_t *known, Py_ssize_t *latest, int32_t slot, int64_t partition, int64_t offset)
+{
+    Py_ssize_t at = *latest;
+    if (at >= *known || spans[at].slot != slot || spans[at].partition != partition) {
+        for (at = 0; at < *known && (spans[at].slot != slot || spans[at].partition != partition); at++) {
+        }
+        if (at == *known) {
+            spans[at] = (Span){partition, offset, offset, 0, slot};
+            (*known)++;
+        }
+        *latest = at;
+    }
+    spans[at].last = offset;
+    spans[at].count++;
+}
+
+static int
+item_as_long(PyObject *list, Py_ssize_t index, int64_t *out)
+{
+    PyObject *item = PyList_GetItem(list, index);
+    if (!item) {
+        return -1;
+    }
+    *out = PyLong_AsLongLong(item);
+    return *out == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *
+build_spans(const Span *spans, Py_ssize_t count)
+{
+    PyObject *result = PyList_New(0);
+    for (Py_ssize_t i = 0; result && i < count; i++) {
+        PyObject *item = Py_BuildValue("(iLLLL)", (int)spans[i].slot, (long long)spans[i].partition,
+                                       (long long)spans[i].first, (long long)spans[i].last, (long long)spans[i].count);
+        if (!item || PyList_Append(result, item)) {
+            Py_CLEAR(result);
+        }
+        Py_XDECREF(item);
+    }
+    return result;
+}
+
+PyDoc_STRVAR(spans_doc,
+"spans(slots, partitions, offsets)\n"
+"\n"
+"slots: a buffer of 32-bit numbers; partitions, offsets: lists as long. Returns one (slot, partition, first, last,\n"
+"count) for each slot from 0 on and each partition in it.");
+
+static PyObject *
+spans(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *slots, *partitions, *offsets, *result = NULL;
+    Py_buffer buffer;
+    if (!PyArg_ParseTuple(args, "OO!O!", &slots, &PyList_Type, &partitions, &PyList_Type, &offsets) ||
+        PyObject_GetBuffer(slots, &buffer, PyBUF_SIMPLE)) {
+        return NULL;
+    }
+    Py_ssize_t count = buffer.len / (Py_ssize_t)sizeof(int32_t), known = 0, latest = 0;
+    const int32_t *slot = buffer.buf;
+    Span *found = PyMem_Malloc(((size_t)count + 1) * sizeof(Span));
+    if (!found) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    if (PyList_Size(partitions) != count || PyList_Size(offsets) != count) {
+        PyErr_Format(PyExc_ValueError, "%zd slots, %zd partitions, %zd offsets", count, PyList_Size(partitions),
+                     PyList_Size(offsets));
+        goto done;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        int64_t partition, offset;
+        if (slot[i] < 0) {
+            continue;
+        }
+        if (item_as_long(partitions, i, &partition) || item_as_long(offsets, i, &offset)) {
+            goto done;
+        }
+        add_to_span(found, &known, &latest, slot[i], partition, offset);
+    }
+    result = build_spans(found, known);
+done:
+    PyMem_Free(found);
+    PyBuffer_Release(&buffer);
+    return result;
+}
+
 static PyMethodDef methods[] = {
     {"pack", pack, METH_VARARGS, pack_doc},
+    {"spans", spans, METH_VARARGS, spans_doc},
     {NULL, NULL, 0, NULL},
 };
 

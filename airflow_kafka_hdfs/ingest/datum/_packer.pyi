@@ -20,3 +20,8 @@ def pack(
     /,
 ) -> tuple[bytes, list[tuple[int, int, int, int, list[tuple[bytes, int]]]], list[int], list[int]] | None:
     """Pack a batch; None if a frame has no route."""
+
+def spans(
+    slots: NDArray[np.int32], partitions: list[int], offsets: list[int], /
+) -> list[tuple[int, int, int, int, int]]:
+    """(slot, partition, first, last, count) of each group and Kafka partition."""

@@ -275,7 +275,10 @@ class AvroContainerWriter:
     def _write_block(self, block: Chunk) -> None:
         data, count = block
         packed = self._compressor.compress(data)
-        self._write(b"".join((encode_long(count), encode_long(len(packed)), packed, self._sync)))
+        # In pieces: laying them together would copy the block once more, and stores buffer what is small.
+        self._write(encode_long(count) + encode_long(len(packed)))
+        self._write(packed)
+        self._write(self._sync)
         self._blocks += 1
 
     def _write(self, data: bytes) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,10 @@ from airflow_kafka_hdfs.ingest.datum.program import Program
 BAD_TIME = "bad_time"
 FRAME = "frame"
 MAGIC = b"\x00"
+
+BATCH_BYTES = 1 << 20
+LEAST_BATCH = 100
+"""Larger batches fall out of the processor's cache, smaller ones pay for calls; see `batch_size`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +225,7 @@ class Tier(Protocol):
 
     Attributes:
         name: `reference`, `numpy`, `compiled`.
-        batch_size: values per batch with which it is fastest.
+        batch_size: values per batch with which it is fastest, as long as they are small; see `batch_size`.
     """
 
     @property
@@ -235,27 +239,43 @@ class Tier(Protocol):
     def pack(self, packer: Packer, batch: Batch) -> Outcome:
         """Pack one batch. The outcome is the same in every tier, byte for byte."""
 
+    def spans(self, outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -> list[dict[int, Span]]:
+        """What each group holds of each Kafka partition.
 
-@dataclass(frozen=True, slots=True)
-class Span:
+        Args:
+            outcome: of a batch.
+            partitions: Kafka partition of each value.
+            offsets: offset of each value, ascending within a partition.
+
+        Returns:
+            One mapping per group.
+        """
+
+
+def batch_size(tier: Tier, mean_bytes: float) -> int:
+    """How many values to ask for at once.
+
+    Args:
+        tier: the tier that will pack them.
+        mean_bytes: mean size of the values so far, 0 if none is known.
+    """
+    if mean_bytes <= 0:
+        return tier.batch_size
+    return max(LEAST_BATCH, min(tier.batch_size, int(BATCH_BYTES / mean_bytes)))
+
+
+class Span(NamedTuple):
     """Offsets of one Kafka partition in a group: first, last, and how many."""
 
     first: int
     last: int
-    count: int
+    records: int
 
 
 def spans(outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -> list[dict[int, Span]]:
-    """What each group holds of each Kafka partition.
-
-    Args:
-        outcome: of a batch.
-        partitions: Kafka partition of each value.
-        offsets: offset of each value, ascending within a partition.
-
-    Returns:
-        One mapping per group.
-    """
+    """See `Tier.spans`."""
+    if not len(outcome.slots) == len(partitions) == len(offsets):
+        raise ValueError(f"{len(outcome.slots)} slots, {len(partitions)} partitions, {len(offsets)} offsets")
     if len(outcome.groups) == 1 and outcome.groups[0].count == len(partitions):
         return [_spans_of(partitions, offsets)]
     found: list[dict[int, Span]] = []

@@ -30,26 +30,26 @@ from airflow_kafka_hdfs.ingest.datum.packing import (
 from airflow_kafka_hdfs.ingest.datum.program import Program
 
 Ints = NDArray[np.int64]
-Scan = Callable[[Program, Sequence[bytes]], vector.Scan]
+Scan = Callable[[Program, Sequence[bytes], Ints], vector.Scan]
+"""From a program, datums and their sizes."""
 
 SMALL = 24
 """Rows up to which the reference walk is faster than numpy."""
 
 
-def reference_scan(_program: Program, datums: Sequence[bytes]) -> vector.Scan:
+def reference_scan(_program: Program, datums: Sequence[bytes], _sizes: Ints) -> vector.Scan:
     """Doubts every row, so that the reference walk decides about each."""
     none = np.zeros(len(datums), np.bool_)
     zeros = np.zeros(len(datums), np.int64)
     return vector.Scan(none, none, zeros, zeros)
 
 
-def numpy_scan(program: Program, datums: Sequence[bytes]) -> vector.Scan:
+def numpy_scan(program: Program, datums: Sequence[bytes], sizes: Ints) -> vector.Scan:
     """Walks all rows side by side."""
     if len(datums) <= SMALL:
-        return reference_scan(program, datums)
-    ends = np.cumsum(_sizes(datums))
-    starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
-    return vector.scan(program, b"".join((*datums, vector.PADDING)), starts, ends)
+        return reference_scan(program, datums, sizes)
+    ends = np.cumsum(sizes)
+    return vector.scan(program, b"".join((*datums, vector.PADDING)), ends - sizes, ends)
 
 
 def pack(packer: Packer, batch: Batch, scan: Scan) -> Outcome:
@@ -68,12 +68,13 @@ class _Work:
         self.batch = batch
         self.scan = scan
         self.datums: list[bytes] = [b""] * count
+        self.sizes: Ints | None = None  # of the datums, as long as they are known
         self.times = np.zeros(count, np.int64)
         self.targets = np.zeros(count, np.int64)
         self.good = np.zeros(count, np.bool_)
         self.bad: list[Bad] = []
         self.nulls: list[int] = []
-        self.by_frame: dict[bytes, list[int]] = {}
+        self.by_frame: dict[bytes, Ints] = {}
         self.stripped = False  # whether the datums are already without their frames
 
     # Sorting by frame
@@ -83,13 +84,15 @@ class _Work:
         size, values = self.packer.frame_size, self.batch.values
         if len(self.packer.routes) == 1 and self._all_under_one_frame():
             return frozenset()
+        by_frame: dict[bytes, list[int]] = {}
         for i, value in enumerate(values):
             if value is None:
                 self.nulls.append(i)
             elif len(value) < size or (size and value[:1] != MAGIC):
                 self.bad.append(Bad(index=i, reason=FRAME, detail=bad_frame(value, size)))
             else:
-                self.by_frame.setdefault(value[:size], []).append(i)
+                by_frame.setdefault(value[:size], []).append(i)
+        self.by_frame = {frame: np.array(found, np.int64) for frame, found in by_frame.items()}
         return frozenset(self.by_frame.keys() - self.packer.routes.keys())
 
     def _all_under_one_frame(self) -> bool:
@@ -97,15 +100,12 @@ class _Work:
         values = self.batch.values
         if None in values:
             return False
-        if not frame:
-            self.datums = list(values)  # type: ignore[arg-type] # no None is among them
-        else:
-            self.datums = list(map(bytes.removeprefix, values, repeat(frame)))  # type: ignore[arg-type] # as above
-            taken = sum(map(len, values)) - sum(map(len, self.datums))  # type: ignore[arg-type] # as above
-            if taken != len(values) * len(frame):
-                self.datums = [b""] * len(values)
-                return False
-        self.by_frame[frame] = list(range(len(values)))
+        sizes = _sizes(values) - len(frame)  # type: ignore[arg-type] # no None is among them
+        datums = list(map(bytes.removeprefix, values, repeat(frame)))  # type: ignore[arg-type] # as above
+        if sum(map(len, datums)) != sizes.sum():
+            return False
+        self.datums, self.sizes = datums, sizes
+        self.by_frame[frame] = np.arange(len(values), dtype=np.int64)
         self.stripped = True
         return True
 
@@ -114,7 +114,7 @@ class _Work:
     def finish(self) -> Outcome:
         for frame, rows in self.by_frame.items():
             if not self.stripped:
-                for i in rows:
+                for i in rows.tolist():
                     self.datums[i] = self._value(i)[len(frame) :]
             route = self.packer.routes[frame]
             if isinstance(route, Route):
@@ -124,11 +124,14 @@ class _Work:
             else:
                 self._refuse(route, rows)
         if self.packer.null is not None:
+            self.sizes = None
             self._write_nulls(self.packer.null)
         if self.batch.tails is not None:
+            self.sizes = None
             self.datums = [datum + tail for datum, tail in zip(self.datums, self.batch.tails, strict=True)]
         self._check_bounds()
-        groups, slots = _gather(self.packer, self.datums, self.times, self.targets, self.good)
+        sizes = _sizes(self.datums) if self.sizes is None else self.sizes
+        groups, slots = _Gathering(self.packer, self.datums, sizes, self.times, self.targets).gather(self.good)
         return Outcome(groups=groups, slots=slots, bad=sorted(self.bad, key=lambda bad: bad.index), nulls=self.nulls)
 
     def _value(self, index: int) -> bytes:
@@ -137,37 +140,37 @@ class _Work:
             raise TypeError(f"value {index} of the batch is null")
         return value
 
-    def _copy(self, route: Route, rows: list[int]) -> None:
-        at = np.array(rows, np.int64)
-        datums = self.datums if len(rows) == len(self.datums) else [self.datums[i] for i in rows]
-        self.targets[at] = route.target
-        self.good[at] = True
+    def _copy(self, route: Route, rows: Ints) -> None:
+        self.targets[rows] = route.target
+        self.good[rows] = True
         if route.program is None:
             self._check_texts(route, rows)
-            self._given_times(at)
+            self._given_times(rows)
         else:
-            self._walk(route.program, rows, at, datums)
+            datums = self.datums if len(rows) == len(self.datums) else [self.datums[i] for i in rows.tolist()]
+            sizes = _sizes(datums) if self.sizes is None else self.sizes[rows]
+            self._walk(route.program, rows, datums, sizes)
         if route.sized or route.lead or route.tail:
-            for i in rows:
+            self.sizes = None
+            for i in rows.tolist():
                 datum = self.datums[i]
                 size = encode_long(len(datum)) if route.sized else b""
                 self.datums[i] = b"".join((route.lead, size, datum, route.tail))
 
-    def _walk(self, program: Program, rows: list[int], at: Ints, datums: Sequence[bytes]) -> None:
-        found = self.scan(program, datums)
+    def _walk(self, program: Program, rows: Ints, datums: Sequence[bytes], sizes: Ints) -> None:
+        found = self.scan(program, datums, sizes)
         if not program.has_time:
-            self._given_times(at)
+            self._given_times(rows)
         else:
-            self.times[at] = found.times
-        doubt = np.flatnonzero(~found.sound).tolist()
-        for j in doubt:
-            self._judge(program, rows[j], datums[j])
+            self.times[rows] = found.times
+        for j in np.flatnonzero(~found.sound).tolist():
+            self._judge(program, int(rows[j]), datums[j])
         if not program.has_time:
             return
         for j in np.flatnonzero(found.sound & (found.sizes >= 0) & found.timed).tolist():
-            self._set_text(rows[j], datums[j], int(found.times[j]), int(found.sizes[j]))
+            self._set_text(int(rows[j]), datums[j], int(found.times[j]), int(found.sizes[j]))
         for j in np.flatnonzero(found.sound & ~found.timed).tolist():
-            self._fall_back(rows[j], "the datum has no time: a null, or another branch of a union")
+            self._fall_back(int(rows[j]), "the datum has no time: a null, or another branch of a union")
 
     def _judge(self, program: Program, index: int, datum: bytes) -> None:
         """Let the reference decide about a row."""
@@ -200,17 +203,18 @@ class _Work:
             raise ValueError("the time does not come from the datum: Batch.times is needed")
         self.times[at] = np.asarray(times, np.int64)[at]
 
-    def _check_texts(self, route: Route, rows: list[int]) -> None:
+    def _check_texts(self, route: Route, rows: Ints) -> None:
         if not route.utf8:
             return
-        for i in rows:
+        for i in rows.tolist():
             try:
                 self.datums[i].decode()
             except UnicodeDecodeError as error:
                 self._drop(i, "corrupt", f"the value is not UTF-8 ({error.reason}) at byte {error.start}")
 
-    def _recode(self, route: Recode, rows: list[int]) -> None:
-        for i in rows:
+    def _recode(self, route: Recode, rows: Ints) -> None:
+        self.sizes = None
+        for i in rows.tolist():
             try:
                 self.datums[i], time = route.call(self.datums[i])
             except DecodeError as error:
@@ -223,8 +227,8 @@ class _Work:
             else:
                 self.times[i] = _fit(time)
 
-    def _refuse(self, refusal: Refusal, rows: list[int]) -> None:
-        for i in rows:
+    def _refuse(self, refusal: Refusal, rows: Ints) -> None:
+        for i in rows.tolist():
             self._drop(i, refusal.reason, refusal.detail)
 
     def _write_nulls(self, null: bytes) -> None:
@@ -277,68 +281,79 @@ def _sizes(datums: Sequence[bytes]) -> Ints:
     return np.fromiter(map(len, datums), np.int64, len(datums))
 
 
-def _gather(
-    packer: Packer, datums: Sequence[bytes], times: Ints, targets: Ints, good: NDArray[np.bool_]
-) -> tuple[list[Group], NDArray[np.int32]]:
-    slots = np.full(len(datums), -1, np.int32)
-    keys: dict[tuple[int, Hashable], int] = {}
-    rows = np.flatnonzero(good)
-    for target in sorted(set(targets[rows].tolist())):
-        mine = rows[targets[rows] == target]
-        for key, members in _places(packer, times, mine):
-            slots[members] = keys.setdefault((target, key), len(keys))
-    return _ordered(packer, datums, times, slots, list(keys))
+class _Gathering:
+    """Sorts good rows into groups."""
 
+    def __init__(self, packer: Packer, datums: Sequence[bytes], sizes: Ints, times: Ints, targets: Ints) -> None:
+        self.packer = packer
+        self.datums = datums
+        self.sizes = sizes
+        self.times = times
+        self.targets = targets
 
-def _places(packer: Packer, times: Ints, rows: Ints) -> list[tuple[Hashable, Ints]]:
-    """Rows by place; the first place is tried on all of them, since mostly there is no other."""
-    place = packer.locate(int(times[rows[0]]))
-    inside = (times[rows] >= place.start) & (times[rows] < place.end)
-    if inside.all():
-        return [(place.key, rows)]
-    found = [(place.key, rows[inside])]
-    rest = rows[~inside]
-    rest = rest[np.argsort(times[rest], kind="stable")]
-    sorted_times = times[rest]
-    at = 0
-    while at < len(rest):
-        place = packer.locate(int(sorted_times[at]))
-        end = int(np.searchsorted(sorted_times, place.end, "left"))
-        found.append((place.key, rest[at:end]))
-        at = end
-    return found
+    def gather(self, good: NDArray[np.bool_]) -> tuple[list[Group], NDArray[np.int32]]:
+        """Groups in the order of their first rows, and each row's group."""
+        slots = np.full(len(good), -1, np.int32)
+        keys: dict[tuple[int, Hashable], int] = {}
+        rows = np.flatnonzero(good)
+        targets = self.targets[rows]
+        for target in np.unique(targets).tolist():
+            for key, members in self.places(rows[targets == target]):
+                slots[members] = keys.setdefault((target, key), len(keys))
+        if len(keys) < 2:
+            return [self.group(name, rows) for name in keys], slots
+        return self.in_order(list(keys), slots)
 
+    def places(self, rows: Ints) -> list[tuple[Hashable, Ints]]:
+        """Rows by place; the first place is tried on all of them, since mostly there is no other."""
+        times = self.times[rows]
+        place = self.packer.locate(int(times[0]))
+        inside = (times >= place.start) & (times < place.end)
+        if inside.all():
+            return [(place.key, rows)]
+        found = [(place.key, rows[inside])]
+        rest = rows[~inside]
+        rest = rest[np.argsort(self.times[rest], kind="stable")]
+        times = self.times[rest]
+        at = 0
+        while at < len(rest):
+            place = self.packer.locate(int(times[at]))
+            end = int(np.searchsorted(times, place.end, "left"))
+            found.append((place.key, rest[at:end]))
+            at = end
+        return found
 
-def _ordered(
-    packer: Packer, datums: Sequence[bytes], times: Ints, slots: NDArray[np.int32], keys: list[tuple[int, Hashable]]
-) -> tuple[list[Group], NDArray[np.int32]]:
-    """Groups in the order of their first rows, whatever the order in which places were found."""
-    rows = np.argsort(slots, kind="stable")
-    rows = rows[slots[rows] >= 0]
-    bounds = np.flatnonzero(np.diff(slots[rows], prepend=-1))
-    parts = np.split(rows, bounds[1:]) if len(rows) else []
-    order = sorted(range(len(parts)), key=lambda slot: int(parts[slot][0]))
-    groups = [_group(packer, keys[slot], datums, times, parts[slot]) for slot in order]
-    renumbered = np.full(len(keys) + 1, -1, np.int32)  # the last one stands for slot -1
-    renumbered[order] = np.arange(len(order), dtype=np.int32)
-    return groups, renumbered[slots]
+    def in_order(
+        self, keys: list[tuple[int, Hashable]], slots: NDArray[np.int32]
+    ) -> tuple[list[Group], NDArray[np.int32]]:
+        """Groups and slots by first row, whatever the order in which places were found."""
+        rows = np.argsort(slots, kind="stable")
+        rows = rows[slots[rows] >= 0]
+        bounds = np.flatnonzero(np.diff(slots[rows]))
+        parts = np.split(rows, bounds + 1)
+        order = sorted(range(len(parts)), key=lambda slot: int(parts[slot][0]))
+        groups = [self.group(keys[slot], parts[slot]) for slot in order]
+        renumbered = np.full(len(keys) + 1, -1, np.int32)  # the last one stands for slot -1
+        renumbered[order] = np.arange(len(order), dtype=np.int32)
+        return groups, renumbered[slots]
 
-
-def _group(packer: Packer, name: tuple[int, Hashable], datums: Sequence[bytes], times: Ints, rows: Ints) -> Group:
-    target, key = name
-    mine = datums if len(rows) == len(datums) else [datums[i] for i in rows.tolist()]
-    sizes = _sizes(mine)
-    fill, limit = packer.room(target, key)
-    own = times[rows]
-    return Group(
-        target=target,
-        key=key,
-        count=len(mine),
-        size=int(sizes.sum()),
-        least=int(own.min()),
-        greatest=int(own.max()),
-        chunks=cut(mine, np.cumsum(sizes), fill, limit),
-    )
+    def group(self, name: tuple[int, Hashable], rows: Ints) -> Group:
+        """One group of rows in the order of the batch."""
+        target, key = name
+        whole = len(rows) == len(self.datums)
+        datums = self.datums if whole else [self.datums[i] for i in rows.tolist()]
+        ends = np.cumsum(self.sizes if whole else self.sizes[rows])
+        times = self.times[rows]
+        fill, limit = self.packer.room(target, key)
+        return Group(
+            target=target,
+            key=key,
+            count=len(datums),
+            size=int(ends[-1]),
+            least=int(times.min()),
+            greatest=int(times.max()),
+            chunks=cut(datums, ends, fill, limit),
+        )
 
 
 def cut(datums: Sequence[bytes], ends: Ints, fill: int, limit: int) -> list[Chunk]:

@@ -7,15 +7,26 @@ the work. `reference` is for tests, and for an attempt after the other tiers die
 from __future__ import annotations
 
 import importlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
 import numpy as np
 
 from airflow_kafka_hdfs.exceptions import ConfigError, DecodeError
-from airflow_kafka_hdfs.ingest.datum import rows
-from airflow_kafka_hdfs.ingest.datum.packing import Bad, Batch, Group, Outcome, Packer, Recode, Refusal, Route, Tier
+from airflow_kafka_hdfs.ingest.datum import packing, rows
+from airflow_kafka_hdfs.ingest.datum.packing import (
+    Bad,
+    Batch,
+    Group,
+    Outcome,
+    Packer,
+    Recode,
+    Refusal,
+    Route,
+    Span,
+    Tier,
+)
 
 AUTO = "auto"
 NAMES = ("compiled", "numpy", "reference")
@@ -35,6 +46,10 @@ class PythonTier:
     def pack(self, packer: Packer, batch: Batch) -> Outcome:
         """See `Tier.pack`."""
         return rows.pack(packer, batch, self.scan)
+
+    def spans(self, outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -> list[dict[int, Span]]:
+        """See `Tier.spans`."""
+        return packing.spans(outcome, partitions, offsets)
 
 
 REFERENCE = PythonTier("reference", 500, rows.reference_scan)
@@ -85,6 +100,13 @@ class CompiledTier:
             bad=bad,
             nulls=nulls,
         )
+
+    def spans(self, outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -> list[dict[int, Span]]:
+        """See `Tier.spans`."""
+        found: list[dict[int, Span]] = [{} for _ in outcome.groups]
+        for slot, partition, *span in self.module.spans(outcome.slots, list(partitions), list(offsets)):
+            found[slot][partition] = Span(*span)
+        return found
 
 
 class _Places:

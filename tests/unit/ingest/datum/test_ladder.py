@@ -9,12 +9,10 @@ from fastavro.schema import to_parsing_canonical_form
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_hdfs.exceptions import ConfigError, UnusableSchemaError
-from airflow_kafka_hdfs.ingest.datum.columns import Columns
+from airflow_kafka_hdfs.exceptions import UnusableSchemaError
 from airflow_kafka_hdfs.ingest.datum.defaults import encode_default
 from airflow_kafka_hdfs.ingest.datum.ladder import Way, decide
 from airflow_kafka_hdfs.ingest.datum.schema import Field, read_schema
-from airflow_kafka_hdfs.model import ConsumerRecord, TimestampType
 from tests.unit.ingest.datum.avro_data import encode, laws, names_of, records, shapes
 
 BASE = [{"name": "id", "type": "long"}, {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["a", "b"]}}]
@@ -157,69 +155,6 @@ def test_a_default_that_holds_itself_is_refused():
     schema = read_schema(record({"name": "r", "type": "shop.Event", "default": {}}))
     with pytest.raises(UnusableSchemaError, match="without end"):
         encode_default(schema.fields[0])
-
-
-ROW = ConsumerRecord(
-    topic="events",
-    partition=3,
-    offset=2**40,
-    timestamp=1_767_225_600_000,
-    timestamp_type=TimestampType.CREATE,
-    key=b"\xffkey",
-    value=b"\x02\x02",
-    headers=(("trace", b"1"), ("trace", None)),
-)
-BARE = ConsumerRecord(
-    topic="events", partition=0, offset=0, timestamp=-1, timestamp_type=TimestampType.NONE, key=None, value=None
-)
-
-
-def test_columns_stand_behind_the_values_own_fields():
-    columns = Columns(metadata=True, key=True, headers=True)
-    schema = columns.add_to(record(*BASE))
-    value = read(ROW.value + columns.encode(ROW), schema)
-    assert value["id"] == 1
-    assert {name: value[name] for name in value if name.startswith("_")} == {
-        "_kafka_topic": "events",
-        "_kafka_partition": 3,
-        "_kafka_offset": 2**40,
-        "_kafka_timestamp": value["_kafka_timestamp"],
-        "_kafka_timestamp_type": "create",
-        "_kafka_key": b"\xffkey",
-        "_kafka_headers": [{"name": "trace", "value": b"1"}, {"name": "trace", "value": None}],
-    }
-    assert value["_kafka_timestamp"].timestamp() == 1_767_225_600
-    value = read(b"\x02\x02" + columns.encode(BARE), schema)
-    assert (value["_kafka_timestamp"], value["_kafka_key"], value["_kafka_headers"]) == (None, None, [])
-
-
-@pytest.mark.parametrize("flags", [{"metadata": True}, {"key": True}, {"headers": True}])
-def test_each_kind_of_column_may_be_had_alone(flags):
-    columns = Columns(**flags)
-    schema = columns.add_to(record(*BASE))
-    (tail,) = columns.encode_all([ROW])
-    assert len(read(ROW.value + tail, schema)) == 2 + len(columns.fields())
-
-
-def test_without_columns_schema_and_datums_stay_as_they_are():
-    columns = Columns()
-    assert columns.add_to("string") == "string"
-    assert columns.encode_all([ROW]) is None
-
-
-def test_older_files_without_the_columns_can_be_read_with_the_new_schema():
-    columns = Columns(metadata=True, key=True, headers=True)
-    decision = way(record(*BASE), columns.add_to(record(*BASE)))
-    assert decision.way is Way.SPLICE
-    assert read(b"\x02\x02" + decision.tail, columns.add_to(record(*BASE)))["_kafka_offset"] == -1
-
-
-def test_a_clash_of_names_and_a_value_that_is_no_record_are_refused():
-    columns = Columns(key=True)
-    with pytest.raises(ConfigError, match="_kafka_key"):
-        columns.add_to(record(*BASE, {"name": "_kafka_key", "type": "string"}))
-    with pytest.raises(UnusableSchemaError, match="no|none"):
-        columns.add_to("string")
 
 
 @laws

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airflow_kafka_hdfs.exceptions import ConfigError, DecodeError
 from airflow_kafka_hdfs.ingest.datum import tiers
 from airflow_kafka_hdfs.ingest.datum.container import AvroContainerWriter, encode_bytes, encode_long, sync_marker
-from airflow_kafka_hdfs.ingest.datum.packing import Batch, FixedPlaces, Packer, Recode, Refusal, Route, Span, spans
+from airflow_kafka_hdfs.ingest.datum.packing import Batch, FixedPlaces, Packer, Recode, Refusal, Route, Span, batch_size
 from airflow_kafka_hdfs.ingest.datum.program import compile_program
 from airflow_kafka_hdfs.ingest.datum.reference import walk
 from tests.unit.ingest.datum.avro_data import Judge, cuts, damaged, encode, laws, names_of, shapes, timed
@@ -342,11 +342,20 @@ def test_spans_tell_first_last_and_count_per_kafka_partition(data):
     partitions = data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
     values = [event(str(i), NOON + HOUR * data.draw(st.integers(0, 2))) for i in range(count)]
     outcome = pack_in_all(packer(), Batch(values=values))
-    found = spans(outcome, partitions, range(100, 100 + count))
-    for slot, by_partition in enumerate(found):
+    found = [tier.spans(outcome, partitions, list(range(100, 100 + count))) for tier in TIERS]
+    assert found[0] == found[1] == found[2]
+    for slot, by_partition in enumerate(found[0]):
         for partition in set(partitions):
             mine = [100 + i for i in range(count) if outcome.slots[i] == slot and partitions[i] == partition]
             assert by_partition.get(partition) == (Span(mine[0], mine[-1], len(mine)) if mine else None)
+
+
+def test_columns_of_another_length_than_the_batch_are_refused():
+    outcome = pack_in_all(packer(), Batch(values=[event("a", NOON)]))
+    for partitions, offsets in (([0, 0], [1, 2]), ([0], []), ([], [])):
+        for tier in TIERS:
+            with pytest.raises(ValueError):
+                tier.spans(outcome, partitions, offsets)
 
 
 def test_auto_takes_the_fastest_tier_and_steps_down_after_a_death():
@@ -364,6 +373,12 @@ def test_without_the_extension_auto_means_numpy_and_asking_for_it_is_refused(mon
         tiers.choose("compiled")
     with pytest.raises(ConfigError, match="auto, compiled, numpy, reference"):
         tiers.choose("fast")
+
+
+def test_batches_of_large_values_are_smaller():
+    numpy, compiled = tiers.choose("numpy"), tiers.choose("compiled")
+    assert [batch_size(numpy, mean) for mean in (0, 120, 2_000, 10**6)] == [2_000, 2_000, 524, 100]
+    assert [batch_size(compiled, mean) for mean in (0, 120, 2_000, 4_000)] == [500, 500, 500, 262]
 
 
 def test_slots_are_numbers_that_numpy_can_use():

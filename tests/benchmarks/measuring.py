@@ -1,0 +1,161 @@
+"""Rounds, samples, rows: the method, without a word about what is measured."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run of one case.
+
+    Attributes:
+        units: what was worked on (records, calls).
+        wall, cpu: seconds; CPU of all threads of this process.
+    """
+
+    units: int
+    wall: float
+    cpu: float
+
+    @property
+    def rate(self) -> float:
+        """Units per second."""
+        return self.units / self.wall
+
+    @property
+    def cpu_rate(self) -> float:
+        """Units per second of CPU."""
+        return self.units / self.cpu
+
+
+class Stopwatch:
+    """Measures from `start` to `stop`, both callable from inside a case."""
+
+    def __init__(self) -> None:
+        self._started = self._ended = (0.0, 0.0)
+
+    def start(self) -> None:
+        self._started = (time.perf_counter(), time.process_time())
+
+    def stop(self) -> None:
+        self._ended = (time.perf_counter(), time.process_time())
+
+    def sample(self, units: int) -> Sample:
+        wall, cpu = (end - start for start, end in zip(self._started, self._ended, strict=True))
+        return Sample(units, wall, cpu)
+
+
+@contextmanager
+def stopwatch() -> Iterator[Stopwatch]:
+    """A stopwatch that runs for the body of the statement."""
+    watch = Stopwatch()
+    watch.start()
+    yield watch
+    watch.stop()
+
+
+Case = Callable[[], Sample]
+Samples = Mapping[str, Sequence[Sample]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        over, under: cases; the value is the rate of `over` by the rate of `under`, or with `under` empty what `value`
+            makes of a sample of `over`.
+        by_cpu: take rates per second of CPU.
+    """
+
+    id: str
+    name: str
+    over: str
+    under: str = ""
+    target: float | None
+    unit: str = "x"
+    better: Literal["higher", "lower"] = "higher"
+    by_cpu: bool = False
+    value: Callable[[Sample], float] = lambda sample: sample.rate
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        return (self.over, self.under) if self.under else (self.over,)
+
+    def measure(self, samples: Samples, *, cpu: bool) -> list[float]:
+        """The value in each round."""
+        if not self.under:
+            return [self.value(sample) for sample in samples[self.over]]
+        pairs = zip(samples[self.over], samples[self.under], strict=True)
+        return [a.cpu_rate / b.cpu_rate if cpu else a.rate / b.rate for a, b in pairs]
+
+    def passes(self, value: float) -> bool | None:
+        if self.target is None:
+            return None
+        return value >= self.target if self.better == "higher" else value <= self.target
+
+
+def run_rounds(cases: Mapping[str, Case], rounds: int) -> dict[str, list[Sample]]:
+    """Every case once per round, after one warm-up; each round begins with another case."""
+    samples: dict[str, list[Sample]] = {name: [] for name in cases}
+    names = list(cases)
+    for number in range(rounds + 1):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            say(f"\rround {number} of {rounds}: {name:40}")
+            sample = cases[name]()
+            if number:
+                samples[name].append(sample)
+    say("\r" + " " * 70 + "\r")
+    return samples
+
+
+def say(text: str) -> None:
+    """Progress, for people only."""
+    if sys.stderr.isatty():
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def report(rows: Sequence[Row], samples: Samples, json_file: Path | None) -> bool:
+    """Print one table, write the JSON; whether every target is met by wall time or by CPU time."""
+    print(f"\n{'row':44} {'value':>9} {'by CPU':>9} {'spread':>15}  target")
+    plain, good = [], True
+    for row in rows:
+        rounds = row.measure(samples, cpu=row.by_cpu)
+        value = statistics.median(rounds)
+        cpu = statistics.median(row.measure(samples, cpu=True)) if row.under else None
+        verdict = row.passes(value) or (cpu is not None and row.passes(cpu)) or row.target is None
+        good = good and bool(verdict)
+        aim = "" if row.target is None else f"{'>=' if row.better == 'higher' else '<='} {row.target:g}"
+        shown = "" if cpu is None else f"{cpu:.3g}"
+        spread = f"{min(rounds):.3g} … {max(rounds):.3g}"
+        print(f"{row.name:44} {value:9.3g} {shown:>9} {spread:>15}  {aim:8} {'' if verdict else 'MISSED'}")
+        plain.append(
+            {
+                "id": row.id,
+                "name": row.name,
+                "value": value,
+                "unit": row.unit,
+                "target": row.target,
+                "better": row.better,
+                "rounds": len(rounds),
+            }
+        )
+    print(f"\n{'case':44} {'units/s':>12} {'CPU µs/unit':>12}")
+    for name, found in samples.items():
+        rate = statistics.median(sample.rate for sample in found)
+        cost = statistics.median(sample.cpu / sample.units * 1e6 for sample in found)
+        print(f"{name:44} {rate:12,.0f} {cost:12.3f}")
+    if json_file:
+        json_file.write_text(json.dumps(plain, indent=1) + "\n")
+    return good

@@ -1,0 +1,159 @@
+"""From Kafka to files, the inner loop: bare consumption, decode/encode, and the tiers of the fast path."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import fastavro
+from confluent_kafka import Consumer, TopicPartition
+from fastavro.write import Writer
+
+from airflow_kafka_hdfs import model
+from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
+from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
+from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
+from airflow_kafka_hdfs.adapters.storage.local import LocalStore
+from airflow_kafka_hdfs.ingest.datum import tiers
+from airflow_kafka_hdfs.ingest.datum.container import AvroContainerWriter, sync_marker
+from airflow_kafka_hdfs.ingest.datum.packing import Batch, FixedPlaces, Packer, Route, batch_size
+from airflow_kafka_hdfs.ingest.datum.program import compile_program
+from airflow_kafka_hdfs.ports.schemas import Compressor
+from tests.benchmarks.data import FRAME, PARTITIONS, Dataset
+from tests.benchmarks.measuring import Sample, Stopwatch
+
+HOUR = 3_600_000
+_numbers = itertools.count()
+
+
+class ZlibCompressor:
+    """Deflate as Avro libraries do it by default, for comparison."""
+
+    name = "deflate"
+
+    def compress(self, block: bytes) -> bytes:
+        """A raw deflate stream of level 6."""
+        maker = zlib.compressobj(6, zlib.DEFLATED, -15)
+        return maker.compress(block) + maker.flush()
+
+
+def _compressor(codec: str) -> Compressor:
+    return ZlibCompressor() if codec == "zlib" else StandardCodecs().block(codec)
+
+
+@dataclass
+class Reading:
+    """Cases over one topic.
+
+    Attributes:
+        count: records that each run reads; the same share of every partition.
+    """
+
+    servers: str
+    folder: Path
+    dataset: Dataset
+    count: int
+    files: int = field(default=0)
+
+    def bare(self, *, tuned: bool = True) -> Sample:
+        """`consume(500)`, records thrown away."""
+        settings: dict[str, Any] = {"bootstrap.servers": self.servers, "group.id": "bench", "enable.auto.commit": False}
+        if tuned:
+            settings = KafkaSettings({"bootstrap.servers": self.servers}).for_consumer()
+        watch = Stopwatch()
+        total = sum(len(messages) for messages in self._consume(settings, watch))
+        return watch.sample(total)
+
+    def recode(self, codec: str = "null") -> Sample:
+        """Decode each record to an object, encode it again, with fastavro."""
+        settings = KafkaSettings({"bootstrap.servers": self.servers}).for_consumer()
+        parsed = fastavro.parse_schema(self.dataset.schema)
+        writers: dict[int, tuple[Any, Writer]] = {}
+        watch = Stopwatch()
+        total = 0
+        for messages in self._consume(settings, watch):
+            for message in messages:
+                value: Any = fastavro.schemaless_reader(io.BytesIO(message.value()[5:]), parsed)
+                hour = value["header"]["time"] // HOUR
+                if hour not in writers:
+                    out = self._path().open("wb")
+                    writers[hour] = (out, Writer(out, parsed, "deflate" if codec == "zlib" else codec))
+                writers[hour][1].write(value)
+            total += len(messages)
+        for out, writer in writers.values():
+            writer.flush()
+            out.close()
+        watch.stop()
+        return watch.sample(total)
+
+    def extract(self, tier_name: str, codec: str = "null") -> Sample:
+        """The product's reader, a tier of the fast path, the product's writer and local store."""
+        tier = tiers.choose(tier_name)
+        store = LocalStore(self.folder)
+        writers: dict[Any, AvroContainerWriter] = {}
+
+        def room(_target: int, key: Any) -> tuple[int, int]:
+            writer = writers.get(key)
+            if writer is None:
+                name = self._path().name
+                writer = writers[key] = AvroContainerWriter(
+                    store.create(name),
+                    schema=self.dataset.schema_text,
+                    compressor=_compressor(codec),
+                    sync=sync_marker(name),
+                )
+            return writer.fill, writer.limit
+
+        packer = Packer(
+            routes={FRAME: Route(program=compile_program(self.dataset.schema, "header.time"))},
+            frame_size=len(FRAME),
+            locate=FixedPlaces(HOUR),
+            room=room,
+            bounds=(0, 4 * 10**12),
+        )
+        reader = KafkaReader(KafkaSettings({"bootstrap.servers": self.servers}))
+        watch = Stopwatch()
+        total = size = 0
+        reader.assign({model.TopicPartition(self.dataset.name, number): 0 for number in range(PARTITIONS)})
+        while total < self.count:
+            wanted = batch_size(tier, size / total if total else 0)
+            batch = reader.poll(min(wanted, self.count - total), 0.1).batch
+            if not len(batch):
+                continue
+            if not total:
+                watch.start()
+            outcome = tier.pack(packer, Batch(values=batch.values()))
+            tier.spans(outcome, batch.partitions(), batch.offsets())
+            for group in outcome.groups:
+                writers[group.key].extend(group.chunks)
+                size += group.size
+            total += len(batch)
+            if outcome.packed != len(batch):
+                raise RuntimeError(f"bad records among good ones: {outcome.bad[:3]}")
+        for writer in writers.values():
+            writer.close()
+        watch.stop()
+        reader.close()
+        return watch.sample(total)
+
+    def _consume(self, settings: dict[str, Any], watch: Stopwatch) -> Iterator[list[Any]]:
+        """Batches of up to 500; the clock starts with the first record and stops behind the last batch."""
+        consumer = Consumer(settings)
+        consumer.assign([TopicPartition(self.dataset.name, number, 0) for number in range(PARTITIONS)])
+        total = 0
+        while total < self.count:
+            messages = [m for m in consumer.consume(min(500, self.count - total), 0.1) if m.error() is None]
+            if messages and not total:
+                watch.start()
+            total += len(messages)
+            yield messages
+        watch.stop()
+        consumer.close()
+
+    def _path(self) -> Path:
+        return self.folder / f"{self.dataset.name}-{next(_numbers)}.avro"
