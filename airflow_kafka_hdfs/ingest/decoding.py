@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from airflow_kafka_hdfs.exceptions import DecodeError
-from airflow_kafka_hdfs.ingest.usercode import DECODER, UserCode, UserContext, UserRecord
+from airflow_kafka_hdfs.ingest.reasons import BadReason
+from airflow_kafka_hdfs.ingest.usercode import UserCode, UserContext, UserRecord
 from airflow_kafka_hdfs.ingest.writer_schemas import SchemaBook, WriterSchema
 from airflow_kafka_hdfs.model import ConsumerRecord
 from airflow_kafka_hdfs.ports.schemas import AvroCodec
-
-FRAME = "frame"
-NOT_UTF8 = "not_utf8"
-NOT_JSON = "not_json"
 
 ID16_SIZE = 16
 CONFLUENT_SIZE = 4
@@ -84,7 +81,7 @@ class JsonDecoder:
             return Decoded(json.loads(text, parse_constant=_no_constant), data)
         except (ValueError, RecursionError) as error:
             detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-            raise DecodeError(NOT_JSON, f"{detail}; the value begins with {text[:40]!r}") from error
+            raise DecodeError(BadReason.NOT_JSON, f"{detail}; the value begins with {text[:40]!r}") from error
 
 
 class AvroDecoder:
@@ -147,7 +144,7 @@ class CustomDecoder:
 
     def __init__(self, code: Callable[..., Any], context: UserContext) -> None:
         self._context = context
-        self._code = UserCode(code, DECODER, "decode", context)
+        self._code = UserCode(code, BadReason.DECODER, "decode", context)
 
     def decode(self, record: ConsumerRecord, data: bytes) -> Decoded:
         """What the user's decoder gives. Raises DecodeError `decoder`, or whatever reason it names."""
@@ -165,33 +162,20 @@ def frame_id(data: bytes, id_size: int) -> int | str:
         DecodeError: `frame`: too short, byte 0 is not 0, or a number that no registry gives.
     """
     if len(data) <= id_size:
-        raise DecodeError(FRAME, f"the value has {len(data)} bytes; byte 0 and the schema id alone have {1 + id_size}")
+        raise DecodeError(
+            BadReason.FRAME, f"the value has {len(data)} bytes; byte 0 and the schema id alone have {1 + id_size}"
+        )
     if data[0]:
-        raise DecodeError(FRAME, f"byte 0 is 0x{data[0]:02x}, expected 0x00; the value begins with {data[:8].hex(' ')}")
+        raise DecodeError(
+            BadReason.FRAME, f"byte 0 is 0x{data[0]:02x}, expected 0x00; the value begins with {data[:8].hex(' ')}"
+        )
     raw = data[1 : 1 + id_size]
     if id_size == ID16_SIZE:
         return raw.hex()
     number = int.from_bytes(raw, "big", signed=True)
     if number <= 0:
-        raise DecodeError(FRAME, f"schema id {number} is none that a registry gives; ids are positive")
+        raise DecodeError(BadReason.FRAME, f"schema id {number} is none that a registry gives; ids are positive")
     return number
-
-
-def id_bytes(schema_id: int | str) -> bytes:
-    """The inverse of `frame_id`: the id as it stands in a frame, without byte 0.
-
-    Raises:
-        DecodeError: `frame`: no number of 31 bits and no 32 hex digits.
-    """
-    try:
-        if isinstance(schema_id, int):
-            return schema_id.to_bytes(CONFLUENT_SIZE, "big", signed=True)
-        raw = bytes.fromhex(schema_id)
-    except (ValueError, OverflowError):
-        raw = b""
-    if len(raw) != ID16_SIZE:
-        raise DecodeError(FRAME, f"{schema_id!r} is no schema id; allowed: a positive number, or 32 hex digits")
-    return raw
 
 
 def _text(data: bytes) -> str:
@@ -199,7 +183,7 @@ def _text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         detail = f"byte {error.start} of {len(data)} is no UTF-8: 0x{data[error.start]:02x}"
-        raise DecodeError(NOT_UTF8, detail) from error
+        raise DecodeError(BadReason.NOT_UTF8, detail) from error
 
 
 def _no_constant(name: str) -> NoReturn:

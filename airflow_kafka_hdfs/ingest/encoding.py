@@ -18,13 +18,10 @@ from airflow_kafka_hdfs.exceptions import DecodeError, UnusableSchemaError
 from airflow_kafka_hdfs.ingest.columns import Columns, schema_text
 from airflow_kafka_hdfs.ingest.datum.container import encode_bytes, encode_long
 from airflow_kafka_hdfs.ingest.decoding import Decoded
-from airflow_kafka_hdfs.ingest.writer_schemas import UNUSABLE_SCHEMA, FileSchema, WriterSchema
+from airflow_kafka_hdfs.ingest.reasons import BadReason
+from airflow_kafka_hdfs.ingest.writer_schemas import FileSchema, WriterSchema
 from airflow_kafka_hdfs.model import ConsumerRecord
 from airflow_kafka_hdfs.ports.schemas import AvroCodec
-
-UNENCODABLE = "unencodable"
-NEWLINE = "newline"
-CLASH = "clash"
 
 _VALUE = "value"
 _MAX_FRAME = 2**32 - 1
@@ -65,7 +62,7 @@ class DatumEncoder:
         """The datum with its columns. Raises DecodeError `unencodable`, `unusable_schema` (a clash of names)."""
         schema = decoded.schema
         if schema is None:
-            raise DecodeError(UNENCODABLE, "a null value has no place in files of records")
+            raise DecodeError(BadReason.UNENCODABLE, "a null value has no place in files of records")
         datum = decoded.datum
         if datum is None:
             datum = self._codec.encode(schema.text, decoded.value, check=not decoded.proved)
@@ -82,7 +79,7 @@ class DatumEncoder:
             try:
                 parsed = self._columns.added_to(schema.parsed)
             except UnusableSchemaError as error:
-                raise DecodeError(UNUSABLE_SCHEMA, f"schema {schema.file.label}: {error}") from error
+                raise DecodeError(BadReason.UNUSABLE_SCHEMA, f"schema {schema.file.label}: {error}") from error
             found = self._files[schema.text] = FileSchema.of(schema_text(parsed), parsed, schema.file.label)
         return found
 
@@ -143,7 +140,7 @@ class PlainEncoder:
         elif self._null is not None:
             datum = self._null
         else:
-            raise DecodeError(UNENCODABLE, "a null value has no place in a field that is not nullable")
+            raise DecodeError(BadReason.UNENCODABLE, "a null value has no place in a field that is not nullable")
         return (datum + self._columns.suffix(record) if self._columns else datum), self.file
 
     def _converted(self, value: Any) -> bytes:
@@ -154,7 +151,7 @@ class PlainEncoder:
         if isinstance(value, bytes):
             return value
         raise DecodeError(
-            UNENCODABLE, f"a {type(value).__name__} has no place in a field of bytes; allowed: bytes, str"
+            BadReason.UNENCODABLE, f"a {type(value).__name__} has no place in a field of bytes; allowed: bytes, str"
         )
 
 
@@ -185,7 +182,7 @@ class JsonLineEncoder:
             return _line({_VALUE: value, **members}), None
         clash = sorted(members.keys() & value.keys())
         if clash:
-            raise DecodeError(CLASH, f"member {clash[0]!r} of the value clashes with include_*")
+            raise DecodeError(BadReason.CLASH, f"member {clash[0]!r} of the value clashes with include_*")
         return _line({**value, **members}), None
 
 
@@ -207,17 +204,19 @@ class RawEncoder:
         if isinstance(value, str):
             value = _utf8(value)
         if not isinstance(value, bytes):
-            raise DecodeError(UNENCODABLE, f"a {type(value).__name__} has no place in a raw file; allowed: bytes, str")
+            raise DecodeError(
+                BadReason.UNENCODABLE, f"a {type(value).__name__} has no place in a raw file; allowed: bytes, str"
+            )
         if self._lengths:
             if len(value) > _MAX_FRAME:
                 raise DecodeError(
-                    UNENCODABLE, f"the value has {len(value)} bytes; a length of 4 bytes ends before that"
+                    BadReason.UNENCODABLE, f"the value has {len(value)} bytes; a length of 4 bytes ends before that"
                 )
             return len(value).to_bytes(4, "big") + value, None
         at = value.find(b"\n")
         if at >= 0:
             detail = f"byte {at} of the value is a line end; raw_framing 'length' keeps such values whole"
-            raise DecodeError(NEWLINE, detail)
+            raise DecodeError(BadReason.NEWLINE, detail)
         return value + b"\n", None
 
 
@@ -229,14 +228,16 @@ def _line(value: Any) -> bytes:
         except UnicodeEncodeError:  # a lone surrogate, which JSON can only escape
             return json.dumps(value, default=_plain, allow_nan=False, separators=(",", ":")).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
-        raise DecodeError(UNENCODABLE, f"the value is no JSON: {error}"[:300]) from error
+        raise DecodeError(BadReason.UNENCODABLE, f"the value is no JSON: {error}"[:300]) from error
 
 
 def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise DecodeError(UNENCODABLE, f"character {error.start} of the text has no place in UTF-8") from error
+        raise DecodeError(
+            BadReason.UNENCODABLE, f"character {error.start} of the text has no place in UTF-8"
+        ) from error
 
 
 def _plain(value: Any) -> Any:

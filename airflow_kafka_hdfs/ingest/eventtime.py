@@ -10,10 +10,8 @@ from typing import Any
 
 from airflow_kafka_hdfs.exceptions import DecodeError
 from airflow_kafka_hdfs.ingest.choices import OnBadTime, TimeUnit
+from airflow_kafka_hdfs.ingest.reasons import BadReason
 from airflow_kafka_hdfs.ingest.timepath import EPOCH
-
-BAD_TIME = "bad_time"
-"""Reason of records without a time that can be trusted."""
 
 NO_TIMESTAMP = -1
 """What Kafka says of a record without timestamp; it is not a moment of 1969."""
@@ -47,7 +45,7 @@ def parse_iso(text: str) -> int:
     try:
         return millis_of(datetime.fromisoformat(plain if plain != trimmed else trimmed))
     except (ValueError, OverflowError) as error:
-        raise DecodeError(BAD_TIME, f"{text[:60]!r} is no ISO 8601 time") from error
+        raise DecodeError(BadReason.BAD_TIME, f"{text[:60]!r} is no ISO 8601 time") from error
 
 
 def to_millis(value: Any, unit: TimeUnit) -> int:
@@ -71,11 +69,11 @@ def to_millis(value: Any, unit: TimeUnit) -> int:
         if unit is TimeUnit.ISO:
             return parse_iso(value)
         if not _INTEGER_TEXT.fullmatch(value):
-            raise DecodeError(BAD_TIME, f"{value[:60]!r} is no whole number; time_unit is {unit.value!r}")
+            raise DecodeError(BadReason.BAD_TIME, f"{value[:60]!r} is no whole number; time_unit is {unit.value!r}")
         return int(value) * 1_000 // _PER_SECOND[unit]
     if isinstance(value, int) and not isinstance(value, bool):
-        raise DecodeError(BAD_TIME, f"the number {value} is no ISO 8601 text; time_unit is 'iso'")
-    raise DecodeError(BAD_TIME, f"a {type(value).__name__} is no time: {value!r:.60}")
+        raise DecodeError(BadReason.BAD_TIME, f"the number {value} is no ISO 8601 text; time_unit is 'iso'")
+    raise DecodeError(BadReason.BAD_TIME, f"a {type(value).__name__} is no time: {value!r:.60}")
 
 
 def find_field(value: Any, path: tuple[str, ...]) -> Any:
@@ -138,7 +136,7 @@ class EventTime:
             try:
                 return self.of_kafka(timestamp)
             except DecodeError as second:
-                raise DecodeError(BAD_TIME, f"{error.detail}; and {second.detail}") from error
+                raise DecodeError(BadReason.BAD_TIME, f"{error.detail}; and {second.detail}") from error
 
     def of_field(self, value: Any) -> int:
         """The time in the field, not checked against the bounds. Raises DecodeError `bad_time`."""
@@ -146,18 +144,20 @@ class EventTime:
         try:
             found = find_field(value, self.field)
         except KeyError as error:
-            raise DecodeError(BAD_TIME, f"time_field {name!r}: {error.args[0]!r} is missing or no record") from None
+            raise DecodeError(
+                BadReason.BAD_TIME, f"time_field {name!r}: {error.args[0]!r} is missing or no record"
+            ) from None
         if found is None:
-            raise DecodeError(BAD_TIME, f"time_field {name!r} is null")
+            raise DecodeError(BadReason.BAD_TIME, f"time_field {name!r} is null")
         try:
             return to_millis(found, self.unit)
         except DecodeError as error:
-            raise DecodeError(BAD_TIME, f"time_field {name!r}: {error.detail}") from error
+            raise DecodeError(BadReason.BAD_TIME, f"time_field {name!r}: {error.detail}") from error
 
     def of_kafka(self, timestamp: int) -> int:
         """Kafka's timestamp, checked. Raises DecodeError `bad_time`."""
         if timestamp == NO_TIMESTAMP:
-            raise DecodeError(BAD_TIME, "the record has no Kafka timestamp")
+            raise DecodeError(BadReason.BAD_TIME, "the record has no Kafka timestamp")
         return self.checked(timestamp, "Kafka timestamp")
 
     def checked(self, millis: int, what: str) -> int:
@@ -174,7 +174,7 @@ class EventTime:
         if low <= millis < high:
             return millis
         limits = f"[{show(low)}, {show(high)})"
-        raise DecodeError(BAD_TIME, f"{what}: {millis} ms ({show(millis)}) lies outside time_bounds {limits}")
+        raise DecodeError(BadReason.BAD_TIME, f"{what}: {millis} ms ({show(millis)}) lies outside time_bounds {limits}")
 
 
 def show(millis: int) -> str:

@@ -18,20 +18,23 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_hdfs.exceptions import PlanEndedError, StorageError
 from airflow_kafka_hdfs.ingest import wire
+from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
-from airflow_kafka_hdfs.ingest.identity import identity_faults
+from airflow_kafka_hdfs.ingest.identity_check import identity_faults
 from airflow_kafka_hdfs.ingest.layout import FileName
 from airflow_kafka_hdfs.ingest.log import LogView
-from airflow_kafka_hdfs.ingest.outfitting import Outfitter, Tools
+from airflow_kafka_hdfs.ingest.outfitting import FastSteps, Outfitter, Tools
 from airflow_kafka_hdfs.ingest.plan_book import PlanStanding, manifests, standing
 from airflow_kafka_hdfs.ingest.plans import Plan, UnitPlan
-from airflow_kafka_hdfs.ingest.reading import ReadOptions, Surroundings, TaskReading
+from airflow_kafka_hdfs.ingest.reading import BATCH_RECORDS, ReadOptions, Surroundings, TaskReading
 from airflow_kafka_hdfs.ingest.records import Manifest, Outcome, UnitResult
+from airflow_kafka_hdfs.ingest.settings import Limits
 from airflow_kafka_hdfs.ingest.unit_reading import UnitReading
 from airflow_kafka_hdfs.ingest.usercode import Event
 from airflow_kafka_hdfs.metrics import Metrics
 from airflow_kafka_hdfs.model import PartitionOffsets
 from airflow_kafka_hdfs.ports.runtime import Progress, StopSignal
+from airflow_kafka_hdfs.ports.schemas import Codecs
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +52,36 @@ class ExtractOptions:
     stop: StopSignal
     progress: Progress
     reading: ReadOptions = ReadOptions()
+
+    @classmethod
+    def of(
+        cls,
+        config: IngestConfig,
+        *,
+        codecs: Codecs,
+        stop: StopSignal,
+        progress: Progress,
+        fast: FastSteps | None = None,
+        limits: Limits | None = None,
+        batch_records: int = BATCH_RECORDS,
+    ) -> ExtractOptions:
+        """Options from the configuration at hand.
+
+        Args:
+            config: of the pipeline; its limits, callables and `max_bad_*` count, the rest comes from the plan.
+            codecs: compressors.
+            stop: Airflow's wish to end the task.
+            progress: where it tells how far it is.
+            fast: makes the fast way of a topic; None for the reference alone.
+            limits: of this run, where they differ from the configuration's.
+            batch_records: records asked for at once.
+        """
+        return cls(
+            tools=Tools(codecs=codecs, settings=config.topic, fast=fast),
+            stop=stop,
+            progress=progress,
+            reading=ReadOptions(batch_records=batch_records, limits=config.limits if limits is None else limits),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_kafka_hdfs import __version__
 from airflow_kafka_hdfs.exceptions import ConfigError, TopicFaultError, UnusableSchemaError
 from airflow_kafka_hdfs.ingest import wire
-from airflow_kafka_hdfs.ingest.committing import BadRecordLimits
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.plans import Plan, UnitPlan
 from airflow_kafka_hdfs.ingest.quarantine import Quarantine, QuarantinePlace
+from airflow_kafka_hdfs.ingest.reasons import UnitReason
 from airflow_kafka_hdfs.ingest.routes import Route, RouteParts, sinks_for
 from airflow_kafka_hdfs.ingest.settings import TopicConfig, TopicSettings, changed_code
 from airflow_kafka_hdfs.ingest.taking import BatchStep, Destination, ReferenceStep
 from airflow_kafka_hdfs.ingest.unit_reading import UnitReading
 from airflow_kafka_hdfs.ingest.usercode import Event, Events, UserContext
-from airflow_kafka_hdfs.ingest.writer_schemas import UNUSABLE_SCHEMA
 from airflow_kafka_hdfs.ingest.writers.files import MAX_OPEN_FILES, FileFacts, FileSet, TopicFiles
 from airflow_kafka_hdfs.ingest.writers.sinks import SharedCompressor, SinkFactory
 from airflow_kafka_hdfs.metrics import Metrics
 from airflow_kafka_hdfs.ports.schemas import Codecs
-
-CODE_CHANGED = "code_changed"
 
 FastSteps = Callable[[Route, Destination], BatchStep | None]
 """Makes the fast way of a topic, None where it has none."""
@@ -36,14 +33,14 @@ class Tools:
     """What the running code brings; what shapes bytes and places comes from the plan.
 
     Attributes:
-        settings: topic -> settings of the running code: its callables, limits and `max_bad_*`.
+        settings: settings of a topic by the running code: its callables, limits and `max_bad_*`; raises ConfigError.
         max_open_files: files of a task open at once.
         fast: makes the fast way of a topic; None for the reference alone.
         sinks: makes the files of a topic.
     """
 
     codecs: Codecs
-    settings: Mapping[str, TopicSettings]
+    settings: Callable[[str], TopicSettings]
     max_open_files: int = MAX_OPEN_FILES
     fast: FastSteps | None = None
     sinks: Callable[[TopicConfig, Codecs], SinkFactory] = sinks_for
@@ -96,11 +93,10 @@ class Outfitter:
         """A unit that is about to be read.
 
         Raises:
-            CorruptStateError: the plan's settings of the topic can't be read back.
+            ConfigError: the running code has no consistent settings for the topic.
         """
-        running = self._tools.settings.get(unit.topic)
         config = self._config(unit.topic)
-        limits = None if running is None else running.limits
+        limits = self._tools.settings(unit.topic).limits
         return UnitReading(unit, on_out_of_range=config.on_out_of_range, limits=limits)
 
     def equip(self, reading: UnitReading) -> None:
@@ -108,15 +104,17 @@ class Outfitter:
         topic = reading.topic
         try:
             config = self._config(topic)
-            running = self._tools.settings.get(topic)
-            self._refuse_other_code(topic, config, running)
+            running = self._tools.settings(topic)
+            if (change := changed_code(config, running)) is not None:
+                hint = "clear `plan` to plan anew with the code at hand"
+                raise TopicFaultError(topic, UnitReason.CODE_CHANGED, f"{change}; {hint}")
             route = self._route(topic, config, running)
             sinks = self._tools.sinks(config, self._tools.codecs)
         except UnusableSchemaError as error:
-            reading.fail(TopicFaultError(topic, UNUSABLE_SCHEMA, str(error)))
+            reading.fail(TopicFaultError(topic, UnitReason.UNUSABLE_SCHEMA, str(error)))
             return
         except ConfigError as error:
-            reading.fail(TopicFaultError(topic, "config", str(error)))
+            reading.fail(TopicFaultError(topic, UnitReason.CONFIG, str(error)))
             return
         except TopicFaultError as fault:
             reading.fail(fault)
@@ -132,7 +130,7 @@ class Outfitter:
             quarantine=quarantine,
             tallies={partition: tracker.tally for partition, tracker in reading.trackers.items()},
             metrics=self._metrics,
-            limits=BadRecordLimits() if running is None else running.bad_records,
+            limits=running.bad_records,
             planned=sum(
                 len(work) for (_, name), unit in self._plan.units.items() if name == topic for work in unit.work_units
             ),
@@ -148,17 +146,7 @@ class Outfitter:
     def _config(self, topic: str) -> TopicConfig:
         return wire.from_plain(TopicConfig, self._plan.config[topic])
 
-    def _refuse_other_code(self, topic: str, config: TopicConfig, running: TopicSettings | None) -> None:
-        if running is None:
-            pinned = [ref.path for ref in (*config.converters, *([config.decoder] if config.decoder else []))]
-            change = f"the plan was made with {pinned}, this code has no such topic" if pinned else None
-        else:
-            change = changed_code(config, running)
-        if change is not None:
-            hint = "clear `plan` to plan anew with the code at hand"
-            raise TopicFaultError(topic, CODE_CHANGED, f"{change}; {hint}")
-
-    def _route(self, topic: str, config: TopicConfig, running: TopicSettings | None) -> Route:
+    def _route(self, topic: str, config: TopicConfig, running: TopicSettings) -> Route:
         context = UserContext(topic, self._metrics, Events(topic, self._metrics))
         self._contexts.append(context)
         low, high = config.time_bounds.of_plan(datetime.fromisoformat(self._plan.clock))
@@ -172,8 +160,8 @@ class Outfitter:
                 registry=self._sources.registry,
                 context=context,
                 reader=config.schema if pinned is None else str(pinned),
-                decoder=None if running is None else running.decoder,
-                converters=() if running is None else running.converters,
+                decoder=running.decoder,
+                converters=running.converters,
             )
         )
 

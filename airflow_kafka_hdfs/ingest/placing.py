@@ -19,10 +19,8 @@ from uuid import UUID
 from airflow_kafka_hdfs.exceptions import ConfigError, DecodeError
 from airflow_kafka_hdfs.ingest.eventtime import unwrapped
 from airflow_kafka_hdfs.ingest.layout import escape, unescape
+from airflow_kafka_hdfs.ingest.reasons import BadReason
 from airflow_kafka_hdfs.ingest.timepath import TimeFolder, TimePath
-
-BAD_FIELD = "bad_field"
-"""Reason of records whose partition fields can't name a folder."""
 
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 DEFAULT_TEMPLATE = "{topic}/{fields}/{time}"
@@ -127,7 +125,7 @@ def field_element(name: str, value: Any) -> str:
     element = f"{escape(name)}={NULL_VALUE if value is None else escape(_text(name, value))}"
     if len(element) > MAX_ELEMENT_BYTES:
         detail = f"partition field {name!r}: the folder's name has {len(element)} bytes, allowed: {MAX_ELEMENT_BYTES}"
-        raise DecodeError(BAD_FIELD, detail)
+        raise DecodeError(BadReason.BAD_FIELD, detail)
     return element
 
 
@@ -146,7 +144,7 @@ def _text(name: str, value: Any) -> str:
         return str(value)
     if isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat()
-    raise DecodeError(BAD_FIELD, f"partition field {name!r} is a {type(value).__name__}; allowed: {_TYPES}")
+    raise DecodeError(BadReason.BAD_FIELD, f"partition field {name!r} is a {type(value).__name__}; allowed: {_TYPES}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,5 +225,7 @@ class Placing:
             if isinstance(value, Mapping) and self._lenient:
                 return None
             missing = ".".join(path[: depth + 1])
-            raise DecodeError(BAD_FIELD, f"partition field {name!r}: {missing!r} is missing or its parent is no record")
+            raise DecodeError(
+                BadReason.BAD_FIELD, f"partition field {name!r}: {missing!r} is missing or its parent is no record"
+            )
         return unwrapped(value)

@@ -111,7 +111,6 @@ class Quarantine:
 
     Attributes:
         count: bad records so far.
-        reasons: reason -> bad records.
     """
 
     def __init__(self, store: Store, codec: AvroCodec, compressor: Compressor, place: QuarantinePlace) -> None:
@@ -122,7 +121,6 @@ class Quarantine:
         self._sink: AvroSink | None = None
         self._spans: dict[int, Span] = {}
         self.count = 0
-        self.reasons: dict[str, int] = {}
 
     def add(self, record: ConsumerRecord, error: DecodeError, schema_id: int | str | None) -> None:
         """Keep a bad record.
@@ -137,7 +135,6 @@ class Quarantine:
             record.offset, record.offset, 1
         )
         self.count += 1
-        self.reasons[error.reason] = self.reasons.get(error.reason, 0) + 1
 
     def close(self) -> FileEntry | None:
         """Finish the file; None if there was no bad record. Raises as `add`."""

@@ -10,11 +10,12 @@ A partition without progress for a while is a failure of the attempt, never an e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, TopicFaultError
 from airflow_kafka_hdfs.ingest.limiting import Pace, fair_shares
+from airflow_kafka_hdfs.ingest.reasons import UnitReason
 from airflow_kafka_hdfs.ingest.records import Outcome
 from airflow_kafka_hdfs.ingest.settings import Limits
 from airflow_kafka_hdfs.ingest.tracking import PartitionTracker
@@ -23,9 +24,8 @@ from airflow_kafka_hdfs.model import TopicPartition
 from airflow_kafka_hdfs.ports.kafka import Poll, RecordBatch, RecordReader, TopicCatalog
 from airflow_kafka_hdfs.ports.runtime import Clock, Progress, StopSignal
 
-TIME_LIMIT = "time_limit"
-RECORD_LIMIT = "record_limit"
-BYTE_LIMIT = "byte_limit"
+BATCH_RECORDS = 500
+"""Records asked for at once: the client is fastest at 200 to 500."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class ReadOptions:
         limits: of the task.
     """
 
-    batch_records: int = 500
+    batch_records: int = BATCH_RECORDS
     poll_seconds: float = 0.1
     stall_seconds: float = 120.0
     progress_seconds: float = 5.0
@@ -84,8 +84,8 @@ class TaskReading:
         self._moved = self._reported = self._start
         rates = [limits.rate for limits in (options.limits, *(unit.limits for unit in units)) if limits.rate]
         self._pace = Pace(around.clock, min(rates, default=None))
+        self._live: dict[TopicPartition, PartitionTracker] = {}
         self._pages: dict[TopicPartition, int] = {}
-        self._paused: set[TopicPartition] = set()
 
     def run(self) -> None:
         """Read every unit to its end.
@@ -97,13 +97,11 @@ class TaskReading:
         """
         self._end_done_units()
         while self._share_out():
-            wanted = self._wanted()
-            self._around.reader.assign({tp: tracker.position for tp, tracker in wanted.items()})
-            self._paused.clear()
-            self._pages = {tp: tracker.page for tp, tracker in wanted.items()}
-            while wanted := self._wanted():
+            self._around.reader.assign({tp: tracker.position for tp, tracker in self._live.items()})
+            while self._live:
                 self._look_up_from_work()
-                self._poll(wanted)
+                if self._live:
+                    self._poll()
         self._end_limited_units()
         self._report(final=True)
 
@@ -138,7 +136,9 @@ class TaskReading:
         for tp, tracker in active.items():
             tracker.records_left = records[tp] if limited else None
             tracker.bytes_left = None if sizes is None else sizes.get(tp)
-        return any(not tracker.spent for tracker in active.values())
+        self._live = {tp: tracker for tp, tracker in active.items() if not tracker.spent}
+        self._pages = {tp: tracker.page for tp, tracker in self._live.items()}
+        return bool(self._live)
 
     def _all_limits(self) -> Iterable[Limits]:
         return (self._options.limits, *(unit.limits for unit in self._units.values()))
@@ -155,13 +155,10 @@ class TaskReading:
                 limits.records is not None and read >= limits.records
                 for limits, read in ((unit.limits, unit.records), (self._options.limits, self.records))
             )
-            reason = RECORD_LIMIT if by_records else BYTE_LIMIT
+            reason = UnitReason.RECORD_LIMIT if by_records else UnitReason.BYTE_LIMIT
             unit.end(Outcome.LIMITED, reason, f"{reason} reached; {left} offsets are left to the next run")
 
     # the loop
-
-    def _wanted(self) -> dict[TopicPartition, PartitionTracker]:
-        return {tp: tracker for tp, (_, tracker) in self._trackers.items() if tracker.active and not tracker.spent}
 
     def _look_up_from_work(self) -> None:
         """What is due between two polls: stop, time limits, pace, report."""
@@ -178,36 +175,43 @@ class TaskReading:
             if unit.outcome is None and limits and seconds >= min(limits):
                 left = sum(tracker.remaining for tracker in unit.trackers.values())
                 detail = f"time_limit of {min(limits):g} s reached; {left} offsets are left to the next run"
-                unit.end(Outcome.LIMITED, TIME_LIMIT, detail)
-        self._pause_finished()
+                unit.end(Outcome.LIMITED, UnitReason.TIME_LIMIT, detail)
+                self._drop_finished(list(self._live))
         self._report()
 
-    def _poll(self, wanted: Mapping[TopicPartition, PartitionTracker]) -> None:
-        wanted = {tp: tracker for tp, tracker in wanted.items() if tracker.active}
-        if not wanted:
-            return
-        remaining = sum(
-            tracker.remaining if tracker.records_left is None else min(tracker.remaining, tracker.records_left)
-            for tracker in wanted.values()
-        )
-        room = self._pace.room(min(self._options.batch_records, remaining))
+    def _poll(self) -> None:
+        room = self._pace.room(min(self._options.batch_records, self._remaining(self._options.batch_records)))
         poll = self._around.reader.poll(max(room, 1), self._options.poll_seconds)
-        before = {tp: tracker.position for tp, tracker in wanted.items()}
-        self._pace.took(self._take(poll.batch))
+        took = self._take(poll.batch)
+        self._pace.took(took)
+        moved = took > 0 or bool(poll.faults)
         for tp, position in poll.positions.items():
-            if tp in wanted and wanted[tp].active and not wanted[tp].spent and self._pages[tp] == wanted[tp].page:
-                wanted[tp].reached(position)
+            tracker = self._live.get(tp)
+            # A fault or a used-up share ends at its last record; a range that was begun asks for a seek first.
+            if tracker is not None and tracker.active and not tracker.spent and self._pages[tp] == tracker.page:
+                moved |= tracker.reached(position)
         self._end_units(poll)
         if poll.out_of_range:
-            self._out_of_range(poll.out_of_range)
-        self._turn_pages(wanted)
+            moved |= self._out_of_range(poll.out_of_range)
         self._end_done_units()
-        self._pause_finished()
+        ended = any(unit.outcome is not None for unit in self._units.values())
+        touched = list(self._live) if ended else [tp for tp in poll.positions if tp in self._live]
+        self._turn_pages([*touched, *poll.out_of_range])
+        self._drop_finished(touched)
         now = self._around.clock.monotonic()
-        if poll.faults or any(tracker.position != before[tp] for tp, tracker in wanted.items()):
+        if moved:
             self._moved = now
         elif now - self._moved > self._options.stall_seconds:
-            self._stalled(wanted)
+            self._stalled()
+
+    def _remaining(self, enough: int) -> int:
+        """Records that may still come, counted up to `enough`."""
+        count = 0
+        for tracker in self._live.values():
+            count += tracker.remaining if tracker.records_left is None else min(tracker.remaining, tracker.records_left)
+            if count >= enough:
+                break
+        return count
 
     def _take(self, batch: RecordBatch) -> int:
         """Hand the records to their units."""
@@ -229,20 +233,26 @@ class TaskReading:
                 code = fault.partition(":")[0]
                 unit.fail(TopicFaultError(tp.topic, code, f"{tracker.key}@{tracker.position}: the broker says {fault}"))
 
-    def _out_of_range(self, partitions: Collection[TopicPartition]) -> None:
-        mine = [tp for tp in partitions if tp in self._trackers and self._trackers[tp][1].active]
+    def _out_of_range(self, partitions: Collection[TopicPartition]) -> bool:
+        """Decide where the broker holds no such offset; whether that settled anything."""
+        moved = False
+        mine = [tp for tp in partitions if tp in self._live and self._live[tp].active]
         for tp, found in self._around.catalog.offsets(mine).items() if mine else ():
             unit, tracker = self._trackers[tp]
+            position = tracker.position
             if isinstance(found, str):
                 code = found.partition(":")[0]
                 unit.fail(TopicFaultError(tp.topic, code, f"{tracker.key}@{tracker.position}: the broker says {found}"))
                 continue
             unit.out_of_range(tp.partition, found)
+            moved |= tracker.position != position
             self._pages[tp] = -1  # the reader is silent until it seeks
+        return moved
 
-    def _turn_pages(self, wanted: Mapping[TopicPartition, PartitionTracker]) -> None:
-        for tp, tracker in wanted.items():
-            if tracker.active and self._pages[tp] != tracker.page:
+    def _turn_pages(self, partitions: Collection[TopicPartition]) -> None:
+        for tp in partitions:
+            tracker = self._live.get(tp)
+            if tracker is not None and tracker.active and not tracker.spent and self._pages[tp] != tracker.page:
                 self._around.reader.seek(tp, tracker.position)
                 self._pages[tp] = tracker.page
 
@@ -250,19 +260,17 @@ class TaskReading:
         for unit in self._units.values():
             unit.end_if_done()
 
-    def _pause_finished(self) -> None:
-        finished = {
-            tp
-            for tp in self._pages
-            if tp not in self._paused and (not (tracker := self._trackers[tp][1]).active or tracker.spent)
-        }
+    def _drop_finished(self, partitions: Collection[TopicPartition]) -> None:
+        """Fetch no more of partitions that are finished or have used their share up."""
+        finished = [tp for tp in partitions if not (tracker := self._live[tp]).active or tracker.spent]
+        for tp in finished:
+            del self._live[tp]
         if finished:
             self._around.reader.pause(finished)
-            self._paused |= finished
 
-    def _stalled(self, wanted: Mapping[TopicPartition, PartitionTracker]) -> None:
+    def _stalled(self) -> None:
         """No progress for a while: either the broker's log has become shorter, or the attempt fails."""
-        found = self._around.catalog.offsets(list(wanted))
+        found = self._around.catalog.offsets(list(self._live))
         short = False
         for tp, offsets in found.items():
             unit, tracker = self._trackers[tp]
@@ -271,11 +279,13 @@ class TaskReading:
                 short = True
         if short:
             self._moved = self._around.clock.monotonic()
+            self._drop_finished(list(self._live))
             return
-        stuck = ", ".join(f"{tp}@{tracker.position} (of {tracker.high})" for tp, tracker in sorted(wanted.items())[:5])
+        live = sorted(self._live.items(), key=lambda item: item[0])
+        stuck = ", ".join(f"{tp}@{tracker.position} (of {tracker.high})" for tp, tracker in live[:5])
         trouble = self._around.reader.trouble()
         raise KafkaUnavailableError(
-            f"no progress for {self._options.stall_seconds:g} s on {len(wanted)} partitions: {stuck}"
+            f"no progress for {self._options.stall_seconds:g} s on {len(live)} partitions: {stuck}"
             + (f"; the client says: {trouble}" if trouble else "")
         )
 

@@ -20,8 +20,8 @@ from airflow_kafka_hdfs.exceptions import DecodeError, TopicFaultError
 from airflow_kafka_hdfs.ingest.choices import OnBadTime, OnNull, OnSchemaChange
 from airflow_kafka_hdfs.ingest.committing import BadRecordLimits
 from airflow_kafka_hdfs.ingest.decoding import frame_id
-from airflow_kafka_hdfs.ingest.eventtime import BAD_TIME
 from airflow_kafka_hdfs.ingest.quarantine import FLOOD, Quarantine, surely_over
+from airflow_kafka_hdfs.ingest.reasons import BadReason, UnitReason
 from airflow_kafka_hdfs.ingest.routes import ID_SIZES, Output, Route
 from airflow_kafka_hdfs.ingest.tracking import Tally
 from airflow_kafka_hdfs.ingest.writers.files import TopicFiles
@@ -29,9 +29,7 @@ from airflow_kafka_hdfs.metrics import Metrics
 from airflow_kafka_hdfs.model import ConsumerRecord
 from airflow_kafka_hdfs.ports.kafka import RecordBatch
 
-NULL_VALUE = "null_value"
-SCHEMA_CHANGED = "schema_changed"
-BAD_RECORDS = "bad_records"
+_COUNTED_REASONS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +102,7 @@ class ReferenceStep:
         self._read = 0
         self._id_size = ID_SIZES.get(route.config.value_format)
         self._schema_key = route.pinned_key()
+        self._reasons: set[str] = set()
 
     def take(self, batch: RecordBatch, indexes: Sequence[int], values: Sequence[bytes | None]) -> Taken:
         """Take records.
@@ -162,23 +161,30 @@ class ReferenceStep:
         policy = self._route.config.on_null
         if policy is OnNull.FAIL:
             detail = f"{record.where}: the value is null; on_null 'skip' leaves such records out, 'write' keeps them"
-            raise TopicFaultError(self._to.topic, NULL_VALUE, detail)
+            raise TopicFaultError(self._to.topic, UnitReason.NULL_VALUE, detail)
         return policy is OnNull.SKIP
 
     def _bad(self, record: ConsumerRecord, error: DecodeError, tally: Tally) -> TopicFaultError | None:
-        if error.reason == BAD_TIME and self._route.config.on_bad_time is OnBadTime.FAIL:
-            raise TopicFaultError(self._to.topic, BAD_TIME, f"{record.where}: {error.detail}") from error
+        if error.reason == BadReason.BAD_TIME and self._route.config.on_bad_time is OnBadTime.FAIL:
+            raise TopicFaultError(self._to.topic, BadReason.BAD_TIME, f"{record.where}: {error.detail}") from error
         tally.nulls += record.value is None
         quarantine = self._to.quarantine
         quarantine.add(record, error, self._schema_id(record))
-        self._to.metrics.counter(f"kafka_hdfs.bad.{error.reason}").inc()
+        self._to.metrics.counter(f"kafka_hdfs.bad.{self._counted(error.reason)}").inc()
         if quarantine.count < FLOOD:
             return None
         over = surely_over(self._to.limits, quarantine.count, self._read + 1, self._to.planned)
         if over is None:
             return None
         detail = f"{over}, the last at {record.where}: {error}; see `airflow kafka-hdfs quarantine list`"
-        return TopicFaultError(self._to.topic, BAD_RECORDS, detail)
+        return TopicFaultError(self._to.topic, UnitReason.BAD_RECORDS, detail)
+
+    def _counted(self, reason: str) -> str:
+        """The reason as a metric names it: decoders of the user may give any text, metrics stay few."""
+        if reason not in self._reasons and len(self._reasons) >= _COUNTED_REASONS:
+            return "other"
+        self._reasons.add(reason)
+        return reason
 
     def _same_schema(self, record: ConsumerRecord, outputs: Sequence[Output]) -> None:
         for output in outputs:
@@ -191,7 +197,7 @@ class ReferenceStep:
                     f"{record.where}: schema {output.schema.label} differs from that of the records before it; "
                     "on_schema_change 'new_file' gives each schema files of its own, 'resolve' brings all to one"
                 )
-                raise TopicFaultError(self._to.topic, SCHEMA_CHANGED, detail)
+                raise TopicFaultError(self._to.topic, UnitReason.SCHEMA_CHANGED, detail)
 
     def _schema_id(self, record: ConsumerRecord) -> int | str | None:
         if self._id_size is None or record.value is None:

@@ -273,6 +273,18 @@ class TimePath:
             found = self.folder_of_step(step)
         return self._folder(millis) if found is None else found
 
+    def around(self, millis: int) -> tuple[int, int, TimeFolder]:
+        """An interval of instants (half-open, ms) around a given one that share its folder, and the folder.
+
+        Raises:
+            DecodeError: as `folder`.
+        """
+        step = millis // self.step
+        shared = self.folder_of_step(step)
+        if shared is None:
+            return millis, millis + 1, self._folder(millis)
+        return step * self.step, (step + 1) * self.step, shared
+
     def folder_of_step(self, step: int) -> TimeFolder | None:
         """The folder of all instants from `step * self.step` on for `self.step`, None if they do not share one.
 

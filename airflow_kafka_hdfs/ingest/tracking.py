@@ -178,13 +178,15 @@ class PartitionTracker:
             self.bytes_left -= size
         self._turn_page()
 
-    def reached(self, position: int) -> None:
-        """The reader's position: everything before it that brought no record is a gap."""
+    def reached(self, position: int) -> bool:
+        """The reader's position: everything before it that brought no record is a gap. Whether there was any."""
         end = min(position, self.high)
-        if end > self.position:
-            self.gaps += end - self.position
-            self.position = end
-            self._turn_page()
+        if end <= self.position:
+            return False
+        self.gaps += end - self.position
+        self.position = end
+        self._turn_page()
+        return True
 
     def lose_below(self, log_start: int) -> None:
         """Offsets below the log start are lost; reading goes on there."""

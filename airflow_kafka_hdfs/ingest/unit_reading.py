@@ -10,6 +10,7 @@ from airflow_kafka_hdfs.exceptions import CorruptStateError, TopicFaultError
 from airflow_kafka_hdfs.ingest.choices import OutOfRange
 from airflow_kafka_hdfs.ingest.plans import UnitPlan
 from airflow_kafka_hdfs.ingest.quarantine import Quarantine
+from airflow_kafka_hdfs.ingest.reasons import UnitReason
 from airflow_kafka_hdfs.ingest.records import FileEntry, Outcome, PartitionResult, UnitResult
 from airflow_kafka_hdfs.ingest.settings import Limits
 from airflow_kafka_hdfs.ingest.taking import Taken
@@ -17,9 +18,6 @@ from airflow_kafka_hdfs.ingest.tracking import PartitionTracker
 from airflow_kafka_hdfs.ingest.writers.files import TopicFiles
 from airflow_kafka_hdfs.model import PartitionOffsets
 from airflow_kafka_hdfs.ports.kafka import RecordBatch
-
-OUT_OF_RANGE = "out_of_range"
-TRUNCATED = "truncated"
 
 
 class Step(Protocol):
@@ -104,19 +102,15 @@ class UnitReading:
         if self.outcome is not None or self._step is None:
             return 0
         partitions, offsets, values = batch.partitions(), batch.offsets(), batch.values()
-        if len(indexes) != len(batch):
-            wanted_partitions = [partitions[i] for i in indexes]
-            wanted_offsets = [offsets[i] for i in indexes]
-        else:
-            wanted_partitions, wanted_offsets = list(partitions), list(offsets)
-        runs = _runs(wanted_partitions, wanted_offsets)
+        mine = partitions if len(indexes) == len(batch) else [partitions[i] for i in indexes]
+        runs = _runs(mine, offsets if len(indexes) == len(batch) else [offsets[i] for i in indexes])
         whole = all(p in self.trackers and self.trackers[p].fits(*run) for p, run in runs.items())
         wanted = indexes if whole else self._wanted(indexes, partitions, offsets, values)
         taken = self._step.take(batch, wanted, values)
         done = wanted[: taken.count]
         if whole and len(done) == len(wanted):
             sizes = dict.fromkeys(runs, 0)
-            for partition, i in zip(wanted_partitions, wanted, strict=True):
+            for partition, i in zip(mine, wanted, strict=True):
                 value = values[i]
                 if value is not None:
                     sizes[partition] += len(value)
@@ -149,7 +143,7 @@ class UnitReading:
                 f"{where}: offsets up to {found.log_start} are no longer held by the broker and on_out_of_range is "
                 f"{self.on_out_of_range.value!r}; 'nearest' counts them as lost and goes on at {found.log_start}"
             )
-            self.end(Outcome.FAILED, OUT_OF_RANGE, detail)
+            self.end(Outcome.FAILED, UnitReason.OUT_OF_RANGE, detail)
             return
         tracker.lose_below(found.log_start)
         if self.on_out_of_range is OutOfRange.LATEST:
@@ -162,7 +156,7 @@ class UnitReading:
             f"{tracker.key}@{tracker.position}: the broker's log ends at {found.high_watermark}, the plan saw it reach "
             f"{tracker.high}; records were lost there (unclean leader election), the next plan decides how to go on"
         )
-        self.end(Outcome.FAILED, TRUNCATED, detail)
+        self.end(Outcome.FAILED, UnitReason.TRUNCATED, detail)
 
     def abort(self) -> list[str]:
         """Give up its files; paths of all that were begun. Never raises."""

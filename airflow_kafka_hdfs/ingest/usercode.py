@@ -14,11 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_kafka_hdfs.exceptions import DecodeError, Transient
+from airflow_kafka_hdfs.ingest.reasons import BadReason
 from airflow_kafka_hdfs.metrics import Metrics
 from airflow_kafka_hdfs.model import ConsumerRecord, TimestampType
-
-DECODER = "decoder"
-CONVERTER = "converter"
 
 _KEPT_EVENTS = 100
 
@@ -155,7 +153,7 @@ class Conversion:
 
     def __init__(self, converters: Sequence[Callable[..., Any]], context: UserContext) -> None:
         self._context = context
-        self._converters = [UserCode(code, CONVERTER, "convert", context) for code in converters]
+        self._converters = [UserCode(code, BadReason.CONVERTER, "convert", context) for code in converters]
 
     def __bool__(self) -> bool:
         return bool(self._converters)

@@ -14,10 +14,8 @@ from typing import Any
 
 from airflow_kafka_hdfs.exceptions import DecodeError, UnknownSchemaError, UnusableSchemaError
 from airflow_kafka_hdfs.ingest.choices import TimeUnit
+from airflow_kafka_hdfs.ingest.reasons import BadReason
 from airflow_kafka_hdfs.ports.schemas import AvroCodec, SchemaRegistry
-
-UNKNOWN_SCHEMA = "unknown_schema"
-UNUSABLE_SCHEMA = "unusable_schema"
 
 _KNOWN_IDS = 1_000
 
@@ -208,6 +206,6 @@ class SchemaBook:
         try:
             return self.of_text(self._registry.by_id(schema_id), str(schema_id))
         except UnknownSchemaError as error:
-            return DecodeError(UNKNOWN_SCHEMA, f"schema id {schema_id}: {error}")
+            return DecodeError(BadReason.UNKNOWN_SCHEMA, f"schema id {schema_id}: {error}")
         except UnusableSchemaError as error:
-            return DecodeError(UNUSABLE_SCHEMA, f"schema id {schema_id}: {error}")
+            return DecodeError(BadReason.UNUSABLE_SCHEMA, f"schema id {schema_id}: {error}")

@@ -14,6 +14,7 @@ What they hand to each other through XCom (ids and totals; nothing is decided by
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -143,8 +144,6 @@ class KafkaToHdfsExtractOperator(IngestOperator):
     def execute(self, context: AirflowContext) -> dict[str, Any]:
         """What became of the task's units."""
         from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
-        from airflow_kafka_hdfs.ingest.outfitting import Tools
-        from airflow_kafka_hdfs.ingest.reading import ReadOptions
         from airflow_kafka_hdfs.operators.ports import open_codecs, open_sources, task_context
 
         unit = self.work_unit
@@ -152,15 +151,14 @@ class KafkaToHdfsExtractOperator(IngestOperator):
         ctx = task_context(config, self.run_ref(context), context)
         plan = stored_plan(ctx, unit["path"])
         started = ctx.clock.monotonic()
-        topics = [part.topic for part in plan.tasks[unit["task"]].units]
-        options = ExtractOptions(
-            tools=Tools(codecs=open_codecs(), settings={topic: config.topic(topic) for topic in topics}),
+        options = ExtractOptions.of(
+            config,
+            codecs=open_codecs(),
             stop=self._stop,
             progress=TaskStateProgress(context.get("task_state_store"), plan.plan, unit["task"]),
-            reading=ReadOptions(
-                limits=config.limits, progress_seconds=conf.getfloat("kafka_hdfs", "progress_interval")
-            ),
         )
+        seconds = conf.getfloat("kafka_hdfs", "progress_interval")
+        options = replace(options, reading=replace(options.reading, progress_seconds=seconds))
         done = extract(ctx, open_sources(config), plan, unit["task"], options)
         report_extract(ctx.pipeline, ctx.clock.monotonic() - started)
         result = {"plan": plan.plan, "task": unit["task"], **_told_of(done.manifest)}

@@ -147,13 +147,13 @@ class Task:
         )
         return wire.decode("plan", "plan", Plan, wire.encode("plan", plan))
 
-    def run(self, plan: Plan | None = None, **changes: Any) -> Extraction:
+    def run(self, plan: Plan | None = None) -> Extraction:
         """Do the task."""
         self.seed += 1
         options = ExtractOptions(
             tools=Tools(
                 codecs=StandardCodecs(),
-                settings=changes.get("settings", self.settings),
+                settings=self.settings.__getitem__,
                 max_open_files=self.max_open_files,
                 fast=self.fast,
                 sinks=self.sinks,

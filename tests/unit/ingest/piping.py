@@ -121,9 +121,8 @@ class Run:
     def extract(self, plan: Plan, task: int, reading: ReadOptions | None = None) -> list[str]:
         """Do one mapped task; its faults."""
         self.seed += 100
-        topics = {unit.topic for unit in plan.tasks[task].units}
         options = ExtractOptions(
-            tools=Tools(codecs=StandardCodecs(), settings={topic: self.config.topic(topic) for topic in topics}),
+            tools=Tools(codecs=StandardCodecs(), settings=self.config.topic),
             stop=ManualStop(),
             progress=RecordedProgress(),
             reading=reading or ReadOptions(),

@@ -1,7 +1,6 @@
 """A task over an endless-looking topic that is never in memory as a whole; a store that keeps nothing.
 
-Run as a program it tells, as JSON, what a task costs: `python -m tests.unit.ingest.streaming` with a format, a codec,
-how many records and how many folders.
+As a program it tells what a task costs: `python -m tests.unit.ingest.streaming FORMAT CODEC RECORDS FOLDERS`.
 """
 
 from __future__ import annotations

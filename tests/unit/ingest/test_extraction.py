@@ -174,6 +174,22 @@ def test_offsets_that_expired_before_they_were_read_are_lost(policy, counts):  #
     assert part.log_start == 6
 
 
+def test_a_topic_that_can_not_be_asked_for_its_offsets_ends_with_that_word():
+    task = Task()
+    task.topic(partitions=2)
+    task.cluster.produce("events", 0, *[b"x"] * 10, timestamp=MORNING)
+    plan = task.plan()
+    task.cluster.expire("events", 0, 6)
+    on_offsets(task, lambda: task.cluster.lose_leader("events", 0))
+    unit = task.unit(plan)
+    assert (unit.outcome, unit.reason) == (Outcome.FAILED, "no_leader")
+    assert unit.counts.offsets == 0
+
+
+def on_offsets(task: Task, act) -> None:
+    task.cluster.on_call = lambda name: act() if name == "kafka.offsets" else None
+
+
 def test_lost_ends_where_the_range_ends():
     task = Task()
     task.topic()
@@ -342,8 +358,8 @@ def test_changed_user_code_fails_its_topic_alone():
     result = task.run(plan)
     assert outcomes(result)["bad"] == ("failed", "code_changed", 0)
     assert "clear `plan`" in result.faults[0]
-    result = task.run(plan, settings={"good": task.settings["good"]})
-    assert outcomes(result) == {"bad": ("failed", "code_changed", 0)}
+    task.configure("bad")
+    assert outcomes(task.run(plan)) == {"bad": ("failed", "code_changed", 0)}
 
 
 # attempts
@@ -432,6 +448,61 @@ def test_the_slower_of_two_attempts_takes_the_others_manifest_and_leaves_nothing
     assert (result.read, result.made) == (True, False)
     assert result.manifest == winner[0]
     assert {path.split("/")[5] for path in task.staged()} == {winner[0].attempt}
+
+
+def test_a_stop_while_waiting_for_the_rate_leaves_quickly_too():
+    task = Task(reading=ReadOptions(limits=Limits(rate=1)))
+    task.topic()
+    task.cluster.produce("events", 0, *[b"x"] * 50, timestamp=MORNING)
+    plan = task.plan()
+    task.stop.after = 4
+    with pytest.raises(Stopped):
+        task.run(plan)
+    assert task.clock.monotonic() < 2
+
+
+def test_a_bad_quarantine_is_left_behind_by_a_failed_attempt_like_any_file():
+    task = Task()
+    task.topic(value_format="json", max_bad_share=None)
+    task.cluster.produce("events", 0, b"{", b"{}", timestamp=MORNING)
+    plan = task.plan()
+    counting = FaultyStore(InMemoryStore())
+    task.store = counting
+    task.run(plan)
+    closes = [call.number for call in counting.calls if call.name == "close"]
+    for at in closes:
+        inner = InMemoryStore()
+        task.store = FaultyStore(inner, Fault(at=at, kind=FaultKind.UNAVAILABLE))
+        with pytest.raises(StoreUnavailableError):
+            task.run(plan)
+        task.store = inner
+        assert task.staged() == []
+
+
+def test_staging_that_can_not_be_deleted_stays_for_the_collector():
+    task = Task()
+    task.topic(value_format="avro_confluent")
+    schema_id = task.registry.register("events", EVENT)
+    task.cluster.produce("events", 0, confluent(schema_id, event(1)), timestamp=MORNING)
+    task.cluster.produce("events", 0, b"\x00\x00\x00\x00\x09" + datum(event(1)), timestamp=MORNING)
+    plan = task.plan()
+
+    class Undeletable(InMemoryStore):
+        def delete(self, path: str, *, recursive: bool = False) -> None:
+            raise StoreUnavailableError("delete", path, "not now")
+
+    task.store = Undeletable()
+    first = []
+
+    def away_at_the_second_id(name: str) -> None:
+        if name == "registry.by_id":
+            first.append(name)
+            task.registry.down = len(first) == 2
+
+    task.registry._on_call = away_at_the_second_id
+    with pytest.raises(RegistryUnavailableError):
+        task.run(plan)
+    assert len(task.staged()) == 1
 
 
 def test_a_stop_leaves_quickly_without_a_manifest():
@@ -696,3 +767,54 @@ def test_a_manifest_survives_its_json():
     manifest = manifest_of(task.run())
     assert wire.decode("m", "manifest", Manifest, wire.encode("manifest", manifest)) == manifest
     assert manifests(task.context(), task.plan(), 0) == [manifest]
+
+
+def test_counts_are_kept_per_partition_and_begin_at_zero():
+    """Gobblin 25, 26, 29, 30; its tracker begins at -1 and shares the null count, ours does neither."""
+    task = Task()
+    task.topic(partitions=3, value_format="string", on_null="skip", max_bad_share=None)
+    task.cluster.produce("events", 0, b"\xff", b"\xff", b"x" * 150, None, timestamp=MORNING)
+    task.cluster.produce("events", 1, b"x" * 100, timestamp=MORNING)
+    counts = [part.counts for part in task.unit().partitions]
+    assert [(c.quarantined, c.null_values, c.written, c.bytes_in) for c in counts] == [
+        (2, 1, 1, 152),
+        (0, 0, 1, 100),
+        (0, 0, 0, 0),
+    ]
+
+
+def test_pipelines_in_one_process_do_not_share_fields():  # bug 45
+    folders = []
+    for field in ("a", "b"):
+        task = Task()
+        task.topic(value_format="json", partition_fields=[field])
+        task.cluster.produce("events", 0, b'{"a": 1, "b": 2}', timestamp=MORNING)
+        folders += task.data(task.unit())
+    assert folders == ["events/a=1/2026/01/01/08", "events/b=2/2026/01/01/08"]
+
+
+def test_days_of_one_unit_have_files_of_different_names():  # bugs 26, 27
+    task = Task()
+    task.topic(granularity="daily")
+    task.cluster.produce("events", 0, b"a", timestamp=MORNING)
+    task.cluster.produce("events", 0, b"b", timestamp=MORNING + 24 * HOUR)
+    paths = [entry.path for entry in task.unit().files]
+    assert [path.rpartition("/")[0] for path in paths] == ["events/2026/01/01", "events/2026/01/02"]
+    assert [path.split("+", 3)[3] for path in paths] == ["0+0+0+0.avro", "1+0+1+1.avro"]
+
+
+def test_the_zone_holds_for_folder_and_key():  # bug 51
+    task = Task()
+    task.topic(timezone="America/Los_Angeles")
+    task.cluster.produce("events", 0, b"a", timestamp=1391252400000)
+    (entry,) = task.unit().files
+    assert entry.path.startswith("events/2014/02/01/03/")
+    assert entry.time_partition == "2014-02-01T11:00:00"
+
+
+def test_huge_messages_are_records_like_any():
+    task = Task()
+    task.topic(codec="null")
+    task.cluster.produce("events", 0, b"x" * 5_000_000, b"y", timestamp=MORNING)
+    unit = task.unit()
+    assert [len(record["value"]) for record in task.data(unit)["events/2026/01/01/08"]] == [5_000_000, 1]

@@ -3,6 +3,7 @@ written once, quarantined or filtered; limits and faults end at an exact positio
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
 from airflow_kafka_hdfs.ingest.records import Outcome, UnitResult
 from airflow_kafka_hdfs.ingest.settings import Limits
-from tests.unit.ingest.extracting import HOUR, MORNING, Task, manifest_of
+from tests.unit.ingest.extracting import CODEC, EVENT, HOUR, MORNING, Task, confluent, event, manifest_of
 
 GOOD, BAD, NULL, NONE, TWICE = "good", "bad", "null", "none", "twice"
 MARKER, ABORTED, GONE = "marker", "aborted", "gone"
@@ -183,3 +184,32 @@ def test_a_fault_keeps_exactly_what_stands_before_it(offsets, per_poll, batch):
         read = [o for o, kind in present.items() if kind in (GOOD, BAD, NONE, TWICE) and o < first_null]
         assert part.counts.read == len(read)
         assert result.faults == [f"topic events: null_value: {unit.detail}"]
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_mutilated_avro_is_written_or_quarantined_and_never_spoils_a_file(data):
+    task = Task()
+    task.topic(value_format="avro_confluent", time_field="header.time", max_bad_share=None, include_key=True)
+    schema_id = task.registry.register("events", EVENT)
+    values = []
+    for number in range(data.draw(st.integers(1, 12))):
+        value = bytearray(confluent(schema_id, event(number, MORNING, "country" * (number % 3))))
+        for _ in range(data.draw(st.integers(0, 2))):
+            at = data.draw(st.integers(0, len(value)))
+            if data.draw(st.booleans()):
+                value[at : at + 1] = data.draw(st.binary(max_size=2))
+            else:
+                del value[at:]
+        values.append(bytes(value))
+    task.cluster.produce("events", 0, *values, timestamp=MORNING)
+    unit = task.unit()
+    assert unit.outcome is Outcome.DONE
+    assert unit.counts.read == len(values)
+    bad = {entry["offset"]: entry["value"] for entry in task.bad(unit)}
+    assert all(values[offset] == value for offset, value in bad.items())
+    written = [record for records in task.data(unit).values() for record in records]
+    assert len(written) == len(values) - len(bad) == unit.counts.written
+    left = [CODEC.decode(json.dumps(EVENT), v[5:]) for offset, v in enumerate(values) if offset not in bad]
+    again = [{name: item for name, item in record.items() if name != "_kafka_key"} for record in written]
+    assert sorted(map(repr, left)) == sorted(map(repr, again))

@@ -176,6 +176,9 @@ def test_remembered_steps_agree_with_the_wall_clock(millis, pattern, zone):
     random.Random(millis).shuffle(around)
     for instant in around:
         local = datetime.fromtimestamp(0, tz=UTC) + timedelta(milliseconds=instant)
+        start, end, shared = times.around(instant)
+        assert start <= instant < end
+        assert shared is times.folder(instant) is times.folder(start) is times.folder(end - 1)
         assert times.folder(instant).path == parse_pattern(pattern).format(local.astimezone(ZoneInfo(zone)))
 
 

@@ -105,6 +105,16 @@ def test_a_decoder_may_say_why_a_record_is_bad():
     assert manifest_of(result).metrics["kafka_hdfs.bad.riddle"]["count"] == 1
 
 
+def test_reasons_of_the_user_are_counted_under_few_names():
+    def decode(record):
+        raise DecodeError(f"reason {record.offset}", "each its own")
+
+    _, result = run(*[b"x"] * 80, value_format=decode)
+    counted = {name: m["count"] for name, m in manifest_of(result).metrics.items() if ".bad." in name}
+    assert len(counted) == 51
+    assert counted["kafka_hdfs.bad.other"] == 30
+
+
 def test_whatever_user_code_raises_makes_the_record_bad_and_reading_goes_on():  # bug 10
     def convert(record):
         if record.offset == 3:

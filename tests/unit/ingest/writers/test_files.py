@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_kafka_hdfs.exceptions import CorruptStateError
+from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
 from airflow_kafka_hdfs.ingest.writers.sinks import Closed, Sink, StreamSinks
 from tests.unit.ingest.extracting import HOUR, MORNING, Task
@@ -152,6 +154,46 @@ def test_bytes_do_not_depend_on_how_records_arrive(one, other, codec):
         contents.append({entry.path: (entry.digest, task.store.files()[entry.staged]) for entry in unit.files})
     assert contents[0] == contents[1]
     assert all(digest.startswith("sha256:") for digest, _ in contents[0].values())
+
+
+@given(st.lists(st.integers(0, 3_000), min_size=1, max_size=60), st.integers(1, 5), st.sampled_from(["avro", "raw"]))
+@settings(max_examples=40, deadline=None)
+def test_chunks_make_the_same_files_as_single_records(sizes, cuts, file_format):
+    """What a faster way hands over in chunks, cut at the ends of blocks, against the record by record way."""
+
+    class InChunks:
+        def __init__(self, route, destination):
+            self.route, self.to = route, destination
+
+        def try_take(self, batch, indexes, values):
+            outputs = [self.route.outputs(batch.record(i)) for i in indexes]
+            place, schema = outputs[0][0].place, outputs[0][0].schema
+            fill = self.to.files.fill(place, schema)
+            chunks, part, count = [], b"", 0
+            for (output,) in outputs:
+                part, count, fill = part + output.data, count + 1, fill + len(output.data)
+                if fill >= BLOCK_BYTES or count == cuts:
+                    chunks.append((part, count))
+                    part, count, fill = b"", 0, 0 if fill >= BLOCK_BYTES else fill
+            chunks += [(part, count)] if count else []
+            offsets = [batch.offsets()[i] for i in indexes]
+            spans = {0: (offsets[0], offsets[-1], len(offsets))}
+            self.to.files.extend(place, schema, chunks, spans, (MORNING, MORNING), late=1)
+            self.to.tallies[0].outputs += len(offsets)
+            self.to.tallies[0].saw(MORNING, MORNING)
+            return True
+
+    found = []
+    for fast in (None, InChunks):
+        task = Task(reading=ReadOptions(batch_records=7))
+        task.topic(file_format=file_format, codec="null", max_file_bytes=70_000)
+        task.fast = fast
+        produce(task, *(b"x" * size for size in sizes))
+        unit = task.unit()
+        late = sum(entry.late for entry in unit.files)
+        assert late == (0 if fast is None else -(-len(sizes) // 7))
+        found.append([(dataclasses.replace(e, late=0, staged=""), task.store.files()[e.staged]) for e in unit.files])
+    assert found[0] == found[1]
 
 
 def test_a_writer_that_loses_outputs_is_found_out():

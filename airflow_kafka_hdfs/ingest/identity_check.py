@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from airflow_kafka_hdfs.exceptions import TopicFaultError
 from airflow_kafka_hdfs.ingest.plans import UnitPlan
+from airflow_kafka_hdfs.ingest.reasons import UnitReason
 from airflow_kafka_hdfs.ports.kafka import TopicCatalog
-
-TOPIC_RECREATED = "topic_recreated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,12 @@ def identity_faults(catalog: TopicCatalog, units: Sequence[UnitPlan]) -> dict[st
         topic_ids = {work.key.topic_id for work in unit.work_units} - {info.topic_id, ""}
         if clusters:
             detail = f"the brokers belong to cluster {cluster}, the plan was made on {', '.join(sorted(clusters))}"
-            faults[unit.topic] = IdentityFault(TOPIC_RECREATED, f"{detail}; nothing was read", is_other=True)
+            faults[unit.topic] = IdentityFault(UnitReason.TOPIC_RECREATED, f"{detail}; nothing was read", is_other=True)
         elif info.fault is not None:
             code = info.fault.partition(":")[0]
             faults[unit.topic] = IdentityFault(code, f"the broker says {info.fault}", is_other=False)
         elif topic_ids:
             detail = f"the topic has id {info.topic_id}, the plan was made for {', '.join(sorted(topic_ids))}"
             hint = "nothing was read; the next plan follows on_topic_recreated"
-            faults[unit.topic] = IdentityFault(TOPIC_RECREATED, f"{detail}; {hint}", is_other=True)
+            faults[unit.topic] = IdentityFault(UnitReason.TOPIC_RECREATED, f"{detail}; {hint}", is_other=True)
     return faults

@@ -1,0 +1,161 @@
+"""A mapped task against a real broker, onto a real disk: markers, aborted records, holes, a topic made anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from airflow_kafka_hdfs.adapters.avro import FastavroCodec
+from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
+from airflow_kafka_hdfs.adapters.kafka.catalog import KafkaCatalog
+from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
+from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
+from airflow_kafka_hdfs.adapters.runtime import RandomIds, SystemClock, ThreadWorkers
+from airflow_kafka_hdfs.adapters.storage.local import LocalStore
+from airflow_kafka_hdfs.ingest.config import IngestConfig
+from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.extraction import Extraction, ExtractOptions, extract
+from airflow_kafka_hdfs.ingest.finishing import finish
+from airflow_kafka_hdfs.ingest.judging import judge
+from airflow_kafka_hdfs.ingest.log import CommitLog
+from airflow_kafka_hdfs.ingest.planning import make_plan
+from airflow_kafka_hdfs.ingest.plans import Plan
+from airflow_kafka_hdfs.ingest.ranges import Ranges
+from airflow_kafka_hdfs.ingest.records import Outcome
+from airflow_kafka_hdfs.ingest.requests import PlanRequest
+from airflow_kafka_hdfs.model import RunRef
+from tests.fakes.registry import FakeRegistry
+from tests.fakes.runtime import KnownRuns, ManualStop, RecordedProgress
+from tests.stack.kafka import KafkaCluster
+from tests.unit.ingest.extracting import EVENT, HOUR, confluent, event, read_back
+
+PARTITIONS = 4
+NOW = int(time.time() * 1000) // HOUR * HOUR - 6 * HOUR
+
+
+class Pipeline:
+    """One topic of a real broker, one folder of a real disk."""
+
+    def __init__(self, kafka: KafkaCluster, topic: str, folder: Path, **arguments) -> None:
+        self.kafka, self.topic = kafka, topic
+        self.registry = FakeRegistry()
+        self.schema_id = self.registry.register(topic, EVENT)
+        settings = client_settings({"bootstrap.servers": kafka.bootstrap_servers})
+        store = LocalStore(folder)
+        self.store = store
+        self.ctx = Context(
+            log=CommitLog(store, store, ThreadWorkers(), "p"),
+            run=RunRef(dag_id="d", run_id="r"),
+            clock=SystemClock(),
+            ids=RandomIds(),
+            run_states=KnownRuns(),
+        )
+        self.sources = Sources(
+            catalog=KafkaCatalog(settings),
+            open_reader=lambda: KafkaReader(settings),
+            registry=self.registry,
+            codec=FastavroCodec(),
+        )
+        self.config = IngestConfig.of(
+            {
+                "topics": [topic],
+                "destination": folder.as_uri(),
+                "pipeline_id": "p",
+                "registry": "fake",
+                "bootstrap": "earliest",
+                "value_format": "avro_confluent",
+                "time_field": "header.time",
+                "max_tasks": 1,
+                **arguments,
+            }
+        )
+
+    def plan(self) -> Plan:
+        return make_plan(self.ctx, self.sources, self.config, PlanRequest()).plan
+
+    def extract(self, plan: Plan) -> Extraction:
+        options = ExtractOptions.of(
+            self.config, codecs=StandardCodecs(), stop=ManualStop(), progress=RecordedProgress()
+        )
+        return extract(self.ctx, self.sources, plan, 0, options)
+
+    def value(self, number: int) -> bytes:
+        return confluent(self.schema_id, event(number, NOW + number % 3 * HOUR))
+
+    def produce(self, numbers: range, *, end: str = "commit", partition: int | None = None) -> None:
+        """One transaction."""
+        producer = Producer({"bootstrap.servers": self.kafka.bootstrap_servers, "transactional.id": self.topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        for number in numbers:
+            producer.produce(
+                self.topic,
+                self.value(number),
+                partition=number % PARTITIONS if partition is None else partition,
+                key=str(number),
+            )
+        producer.flush()
+        producer.commit_transaction() if end == "commit" else producer.abort_transaction()
+
+    def published(self) -> Counter[int]:
+        """Numbers of all events in data files, each checked to lie in the folder of its hour."""
+        found: Counter[int] = Counter()
+        for path in Path(self.store.root.removeprefix("file://")).joinpath(self.topic).rglob("*.avro"):
+            for record in read_back(path.name, path.read_bytes()):
+                hour = time.gmtime(record["header"]["time"] // 1000)
+                assert "/".join(path.parts[-5:-1]) == time.strftime("%Y/%m/%d/%H", hour)
+                found[record["id"]] += 1
+        return found
+
+
+@pytest.fixture
+def pipeline(kafka_single: KafkaCluster, unique_name: str, tmp_path: Path) -> Pipeline:
+    kafka_single.create_topic(unique_name, PARTITIONS)
+    return Pipeline(kafka_single, unique_name, tmp_path / "data")
+
+
+def test_committed_records_are_written_once_and_everything_else_is_a_seen_gap(pipeline):
+    pipeline.produce(range(2_000))
+    pipeline.produce(range(5_000, 5_300), end="abort")
+    pipeline.produce(range(2_000, 3_000))
+    plan = pipeline.plan()
+    pipeline.produce(range(9_000, 9_100))
+    (unit,) = pipeline.extract(plan).manifest.units
+    assert unit.outcome is Outcome.DONE
+    assert (unit.counts.written, unit.counts.quarantined) == (3_000, 0)
+    assert unit.counts.gaps == 300 + 3 * PARTITIONS
+    finish(pipeline.ctx, plan, pipeline.config.commit_policy([pipeline.topic]))
+    assert judge(pipeline.ctx, plan).is_green
+    assert pipeline.published() == Counter(range(3_000))
+
+
+def test_ranges_with_holes_between_them_are_read_by_seeking(pipeline):
+    pipeline.produce(range(4_000), partition=0)
+    plan = pipeline.plan()
+    spans = [(100, 150), (151, 152), (3_900, 3_950)]
+    (task,) = plan.tasks
+    (unit,) = task.units
+    (work,) = (work for work in unit.work_units if work.key.partition == 0)
+    cut = tuple(dataclasses.replace(work, low=low, high=high) for low, high in spans)
+    task = dataclasses.replace(task, units=(dataclasses.replace(unit, work_units=cut),))
+    plan = dataclasses.replace(plan, tasks=(task,))
+    (result,) = pipeline.extract(plan).manifest.units
+    (part,) = result.partitions
+    assert part.covered == Ranges.of(spans)
+    assert result.counts.written == 101
+
+
+def test_a_topic_made_anew_between_plan_and_extract_counts_for_nothing(pipeline):
+    pipeline.produce(range(100))
+    plan = pipeline.plan()
+    pipeline.kafka.delete_topic(pipeline.topic)
+    pipeline.kafka.create_topic(pipeline.topic, PARTITIONS)
+    result = pipeline.extract(plan)
+    (unit,) = result.manifest.units
+    assert (unit.outcome, unit.reason, unit.files) == (Outcome.FAILED, "topic_recreated", ())
+    assert "nothing was read" in result.faults[0]
