@@ -68,7 +68,10 @@ RunDag = Callable[..., Ran]
 
 @pytest.fixture
 def run_dag(airflow_db) -> RunDag:
-    """Store a DAG and run it in this process, with the real runner, API server and database: `run_dag(dag, conf)`."""
+    """Store a DAG and run it in this process, with the real runner, API server and database: `run_dag(dag, conf)`.
+
+    A run with `conf` leaves its values in the Params of the DAG object, so give each run with one a DAG of its own.
+    """
     return _run
 
 
@@ -133,7 +136,7 @@ def produce(kafka: KafkaCluster) -> Callable[..., None]:
     """`produce(topic, [value, …], partition=0, timestamp=ms)`; values that are no bytes become JSON."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5, "log_level": 0})
 
     def send(topic: str, values: list[Any], *, partition: int = 0, timestamp: int = 0) -> None:
         for value in values:
