@@ -162,9 +162,12 @@ class PostgresServer(Service):
         if self._user is not None and not _may_read(programs, self._user):
             # The environment lies in a folder closed to others, such as root's home: a copy, not an open
             # door.
-            copy = self._home / "install"
+            copy = self._home / "install" / _PACKAGE / _INSTALL
             if not copy.exists():
                 shutil.copytree(programs, copy)
+                libraries = f"{_PACKAGE}.libs"  # found by a path relative to the programs, where a wheel has any
+                if (programs.parents[1] / libraries).exists():
+                    shutil.copytree(programs.parents[1] / libraries, copy.parents[1] / libraries)
             programs = copy
         return programs / "bin"
 
