@@ -21,7 +21,6 @@ ARG_STORAGE_CONN_ID = Arg(("--storage-conn-id",), help="with --destination: conn
 ARG_OUTPUT = Arg(("-o", "--output"), help="table or json", choices=("table", "json"), default="table")
 ARG_COUNT = Arg(("-n", "--number"), help="how many commits", type=int, default=20)
 ARG_DRY_RUN = Arg(("--dry-run",), help="required: show the plan, read and write nothing", action="store_true")
-ARG_ALL = Arg(("--all",), help="list every partition", action="store_true")
 
 ARG_YES = Arg(("-y", "--yes"), help="do it without asking", action="store_true")
 ARG_REASON = Arg(("--reason",), help="why, for the commit", required=True)

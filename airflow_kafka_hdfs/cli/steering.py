@@ -59,7 +59,6 @@ def state_import(args: Namespace) -> None:
     ctx = context_of(args)
     config = operator_of(args.dag_id, args.group_id).config()
     drafting = steering.offsets(open_sources(config), read_offsets(args.file))
-    steering.claim_topics(ctx, drafting(ctx.log.read().state))
     _show_and_ask(args, ctx, drafting)
 
 
@@ -129,12 +128,14 @@ def _offset(value: object) -> int:
 
 
 def _show_and_ask(args: Namespace, ctx: Context, drafting: Drafting) -> None:
-    from airflow_kafka_hdfs.ingest.steering import carry_out
+    from airflow_kafka_hdfs.ingest.steering import carry_out, claim_topics
 
-    for line in drafting(ctx.log.read().state).told:
+    shown = drafting(ctx.log.read().state)
+    for line in shown.told:
         print(line)
     ask(args)
-    commit = carry_out(ctx, drafting, args.reason)
+    claim_topics(ctx, shown)
+    commit = carry_out(ctx, drafting, args.reason, shown)
     print(f"commit {commit.number} ({commit.kind.value}) by {commit.who or 'nobody known'}: {commit.why}")
 
 

@@ -239,8 +239,9 @@ def _draft(
     if plan.is_empty:
         return None
     used = {(section.manifest.task, section.manifest.k): section.manifest.metrics for section in taken}
-    held_topics = {item.topic for item in judged.held}
-    replaces = tuple(item for item in plan.replaces if item.topic not in held_topics)
+    # A replace takes out of place only what it puts something in the place of.
+    incomplete = {item.topic for item in judged.held} | {section.result.topic for section, _ in dropped}
+    replaces = tuple(item for item in plan.replaces if item.topic not in incomplete)
     record = Commit(
         number=view.head + 1,
         kind=plan.kind,
@@ -248,7 +249,7 @@ def _draft(
         clock=ctx.timestamp(),
         attempt=ctx.ids.hex(16),
         plan=plan.plan,
-        request=plan.request if plan.kind is Kind.REPLACE and not held_topics else None,
+        request=plan.request if plan.kind is Kind.REPLACE and not incomplete else None,
         who=ctx.run.who,
         changes=_changes(plan, view.state, taken),
         files=tuple(entry for section in taken for entry in section.result.files),
@@ -283,6 +284,8 @@ def _judge(
         counts = [result.counts for result in results.values()]
         over = limits.exceeded(sum(c.quarantined for c in counts), sum(c.read for c in counts))
         faults = _faults(units, results)
+        if plan.kind is Kind.REPLACE:
+            faults += _unread(results)
         if over is not None:
             held[topic] = Held(
                 topic=topic,
@@ -310,6 +313,19 @@ def _faults(units: list[tuple[int, str]], results: Mapping[tuple[int, str], Unit
         elif result.outcome is Outcome.FAILED:
             faults.append(f"extract[{unit[0]}] {result.reason}: {result.detail}")
     return faults
+
+
+def _unread(results: Mapping[tuple[int, str], UnitResult]) -> list[str]:
+    """Units of a replace that did not read all of their offsets again; their old files must stay."""
+    lines = []
+    for unit, result in results.items():
+        counts = result.counts
+        if result.outcome is Outcome.LIMITED or counts.lost or counts.skipped:
+            lines.append(
+                f"extract[{unit[0]}] did not read everything again ({counts.lost} offsets lost, {counts.skipped} "
+                "skipped): nothing was replaced: clear `plan`"
+            )
+    return lines
 
 
 def _overlaps(kind: Kind, state: LogState, record_ranges: Mapping[PartitionKey, Ranges], result: UnitResult) -> bool:

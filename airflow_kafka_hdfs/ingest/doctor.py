@@ -11,7 +11,8 @@ from airflow_kafka_hdfs.exceptions import CorruptStateError
 from airflow_kafka_hdfs.ingest.collecting import GRACE, is_old
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.coverage import Checkpoint, LogState
-from airflow_kafka_hdfs.ingest.layout import ROOT, FileName
+from airflow_kafka_hdfs.ingest.layout import ROOT, FileName, file_topic
+from airflow_kafka_hdfs.ingest.ownership import owner_of
 from airflow_kafka_hdfs.ingest.plan_book import all_plans, standing
 from airflow_kafka_hdfs.ingest.ranges import Ranges, total
 from airflow_kafka_hdfs.ingest.records import Commit, FileEntry, Kind
@@ -226,6 +227,9 @@ def _open_commits(unpublished: set[int]) -> list[Finding]:
 def _unknown_files(ctx: Context, commits: list[Commit]) -> list[Finding]:
     known = {entry.path for commit in commits for entry in commit.files}
     homes = {path.split("/")[0] for path in known} - {ROOT}
+    # Pipelines may share folders, and topics may be handed over: only files of topics that this one owns are its own.
+    topics = {entry.topic for commit in commits for entry in commit.files}
+    mine = {file_topic(topic) for topic in topics if owner_of(ctx, topic) in (None, ctx.pipeline)}
     return [
         Finding(
             severity=Severity.ERROR,
@@ -234,7 +238,7 @@ def _unknown_files(ctx: Context, commits: list[Commit]) -> list[Finding]:
             mend="compare its header with the log; move it away, or `state rebuild` if records are missing",
         )
         for file in data_files(ctx, homes)
-        if file.path not in known
+        if file.path not in known and (name := FileName.parse(file.name)) is not None and name.topic in mine
     ]
 
 

@@ -12,6 +12,7 @@ manifest: the attempt is repeated.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from airflow_kafka_hdfs.ingest.outfitting import FastSteps, Outfitter, Tools
 from airflow_kafka_hdfs.ingest.plan_book import PlanStanding, manifests, standing
 from airflow_kafka_hdfs.ingest.plans import Plan, UnitPlan
 from airflow_kafka_hdfs.ingest.reading import BATCH_RECORDS, ReadOptions, Surroundings, TaskReading
-from airflow_kafka_hdfs.ingest.records import Manifest, Outcome, UnitResult
+from airflow_kafka_hdfs.ingest.records import Kind, Manifest, Outcome, UnitResult
 from airflow_kafka_hdfs.ingest.settings import Limits
 from airflow_kafka_hdfs.ingest.unit_reading import UnitReading
 from airflow_kafka_hdfs.ingest.usercode import Event
@@ -259,7 +260,10 @@ class _Attempt:
             around = Surroundings(
                 reader, self.sources.catalog, self.ctx.clock, self.options.stop, self.options.progress
             )
-            task = TaskReading(readings, around, self.options.reading, self.plan.plan)
+            options = self.options.reading
+            if self.plan.kind is Kind.REPLACE:  # what a limit left unread would be taken out of place all the same
+                options = dataclasses.replace(options, limits=Limits())
+            task = TaskReading(readings, around, options, self.plan.plan)
             task.run()
             return task.seconds / task.records if task.records else 0.0
         finally:

@@ -89,6 +89,9 @@ def _undecided(plan: Plan, view: LogView, state: PlanStanding) -> list[str]:
     for unit, planned in sorted(plan.units.items()):
         outcome = outcomes.get(unit)
         limited_is_fine = outcome == Outcome.LIMITED and plan.kind is Kind.FORWARD
+        if outcome in (ALREADY_COVERED, RELEASED) and plan.kind is Kind.REPLACE:
+            lines.append(f"topic {unit[1]}: nothing was replaced ({outcome}): clear `plan`")
+            continue
         if outcome in (ALREADY_COVERED, RELEASED) and plan.kind is not Kind.INTERVAL or limited_is_fine:
             continue
         left = _left(plan, view, planned)

@@ -127,12 +127,18 @@ class CommitLog:
         if not self.state.put_if_absent(path, data):
             return False
         if self.copies:
-            self.copy(commit.number, data)
+            self._copy_from(commit.number)
         return True
 
-    def copy(self, number: int, data: bytes) -> None:
-        """Put a copy of a record beside the data, so that the state can be rebuilt."""
-        self.data.put_if_absent(self.data_paths.log_copy(number), data)
+    def _copy_from(self, number: int) -> None:
+        """Put a copy of a record beside the data, and of those before it whose makers died before they could."""
+        missing = [number]
+        while missing[-1] and self.data.status(self.data_paths.log_copy(missing[-1] - 1)) is None:
+            missing.append(missing[-1] - 1)
+        for one in reversed(missing):
+            data = self.state.get(self.paths.commit(one))
+            if data is not None:
+                self.data.put_if_absent(self.data_paths.log_copy(one), data)
 
     def unpublished(self, view: LogView) -> list[int]:
         """Commits with effects that have no `published` marker, in order."""

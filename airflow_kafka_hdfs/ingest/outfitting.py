@@ -10,10 +10,12 @@ from datetime import datetime
 from airflow_kafka_hdfs import __version__
 from airflow_kafka_hdfs.exceptions import ConfigError, TopicFaultError, UnusableSchemaError
 from airflow_kafka_hdfs.ingest import wire
+from airflow_kafka_hdfs.ingest.choices import OutOfRange
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.plans import Plan, UnitPlan
 from airflow_kafka_hdfs.ingest.quarantine import Quarantine, QuarantinePlace
 from airflow_kafka_hdfs.ingest.reasons import UnitReason
+from airflow_kafka_hdfs.ingest.records import Kind
 from airflow_kafka_hdfs.ingest.routes import Route, RouteParts, sinks_for
 from airflow_kafka_hdfs.ingest.settings import TopicConfig, TopicSettings, changed_code
 from airflow_kafka_hdfs.ingest.taking import BatchStep, Destination, ReferenceStep
@@ -96,6 +98,8 @@ class Outfitter:
             ConfigError: the running code has no consistent settings for the topic.
         """
         config = self._config(unit.topic)
+        if self._plan.kind is Kind.REPLACE:  # all or nothing: what it does not read again would be gone for good
+            return UnitReading(unit, on_out_of_range=OutOfRange.FAIL)
         limits = self._tools.settings(unit.topic).limits
         return UnitReading(unit, on_out_of_range=config.on_out_of_range, limits=limits)
 

@@ -37,6 +37,12 @@ def refuse_foreign(ctx: Context, topics: Collection[str]) -> None:
     _refuse(ctx, ctx.workers.map(lambda topic: _owner(ctx, topic), sorted(topics)))
 
 
+def owner_of(ctx: Context, topic: str) -> str | None:
+    """Id of the pipeline that owns a topic at this destination, None if none does."""
+    owner = _owner(ctx, topic)
+    return None if owner is None else owner.pipeline
+
+
 def claim(ctx: Context, topics: Collection[str]) -> None:
     """Make the owner files of topics, side by side; doing it again is harmless.
 

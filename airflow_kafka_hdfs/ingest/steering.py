@@ -16,6 +16,7 @@ from airflow_kafka_hdfs.ingest.cluster_view import look
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.coverage import LogState
+from airflow_kafka_hdfs.ingest.layout import ROOT, escape
 from airflow_kafka_hdfs.ingest.ownership import claim
 from airflow_kafka_hdfs.ingest.records import Commit, Kind, PartitionChange, PartitionKey
 from airflow_kafka_hdfs.ingest.requests import ResetTarget
@@ -45,19 +46,25 @@ Drafting = Callable[[LogState], Draft]
 """Makes a draft from the log's sum; called again when another record came first."""
 
 
-def carry_out(ctx: Context, drafting: Drafting, why: str) -> Commit:
+def carry_out(ctx: Context, drafting: Drafting, why: str, shown: Draft | None = None) -> Commit:
     """Make a change.
 
     Args:
         drafting: makes the change from the log's sum.
         why: for people; stands in the commit beside who.
+        shown: what was confirmed; None for whatever it is.
 
     Raises:
-        PlanningError: from the drafting; nothing was changed.
+        PlanningError: from the drafting, or it is not what was confirmed any more; nothing was changed.
     """
     view = ctx.log.read()
     while True:
         draft = drafting(view.state)
+        if shown is not None and (draft.changes, draft.released) != (shown.changes, shown.released):
+            raise PlanningError(
+                f"while you looked, the change became another one: {'; '.join(draft.told)}; nothing was changed, "
+                "run the command again"
+            )
         record = Commit(
             number=view.head + 1,
             kind=draft.kind,
@@ -136,7 +143,9 @@ def release(topics: tuple[str, ...]) -> Drafting:
 
     def draft(state: LogState) -> Draft:
         for topic in topics:
-            if not state.known(topic) or topic in state.released:
+            if topic in state.released:
+                continue  # the owner file may still be there: somebody died in between
+            if not state.known(topic):
                 known = ", ".join(sorted(set(state.topics) - state.released)) or "none"
                 raise PlanningError(f"topic {topic} is not one of this pipeline; its topics: {known}")
         told = tuple(f"topic {topic}: this pipeline writes no more of it" for topic in topics)
@@ -179,8 +188,8 @@ def offsets(sources: Sources, start: Mapping[str, Mapping[int, int]]) -> Draftin
 
 
 def claim_topics(ctx: Context, draft: Draft) -> None:
-    """Make the owner files of the topics of an import. Raises OwnedElsewhereError."""
-    claim(ctx, {change.key.topic for change in draft.changes})
+    """Make the owner files of the topics whose start points a change sets. Raises OwnedElsewhereError."""
+    claim(ctx, {change.key.topic for change in draft.changes if change.start is not None})
 
 
 def rebuild(ctx: Context) -> int:
@@ -201,12 +210,26 @@ def rebuild(ctx: Context) -> int:
             raise CorruptStateError(path, f"the copy says that it is number {commit.number}")
         ctx.state.put_if_absent(ctx.log.paths.commit(number), data)
         number += 1
+    _refuse_hole(ctx, number)
     if number == first:
         raise CorruptStateError(
             ctx.log.data_paths.log_copy(first),
             "there is no copy of this record: copies are kept only where state_uri lies elsewhere than the data",
         )
     return number - first
+
+
+def _refuse_hole(ctx: Context, number: int) -> None:
+    """A copy above a hole proves that the log was longer: starting from the shorter one would read data again."""
+    above = []
+    for shard in ctx.data.list(f"{ROOT}/_log/{escape(ctx.pipeline)}"):
+        above += [int(f.name) for f in ctx.data.list(shard.path) if f.name.isdigit() and int(f.name) > number]
+    if above:
+        raise CorruptStateError(
+            ctx.log.data_paths.log_copy(number),
+            f"this copy is missing, but there are copies up to {max(above)}: records 0 to {number - 1} were brought "
+            "back, the rest can't be proven; put the missing record in place before any run starts",
+        )
 
 
 def _told(state: LogState, change: PartitionChange) -> str:
@@ -230,7 +253,7 @@ def _new_key(cluster: str, info: TopicInfo, partition: int, state: LogState) -> 
             f"topic {info.name} has partitions 0 to {max(info.partitions)}, got {partition}; nothing was changed"
         )
     key = PartitionKey(topic=info.name, partition=partition, cluster_id=cluster, topic_id=info.topic_id)
-    if key in state.coverage and state.coverage[key].decided:
+    if info.name not in state.released and key in state.coverage and state.coverage[key].decided:
         raise PlanningError(
             f"{key} has a watermark of {state.coverage[key].watermark} already; use `state set` to move its start"
         )

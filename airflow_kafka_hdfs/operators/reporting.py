@@ -37,6 +37,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "kafka_hdfs.plan_duration": "timing: the plan step (tag: pipeline alone)",
         "kafka_hdfs.extract_duration": "timing: one mapped task (tag: pipeline alone)",
         "kafka_hdfs.publish_duration": "timing: the publish step (tag: pipeline alone)",
+        "kafka_hdfs.bad.<reason>": "counter: bad records by reason (tag: pipeline alone)",
         "kafka_hdfs.user.<name>": "what decoders and converters count: counters as counters; histograms and timers "
         "as gauges .count, .mean, .min, .max (tag: pipeline alone)",
     }
@@ -118,7 +119,8 @@ def _report_topic(pipeline: str, commit: Commit, topic: str) -> None:
 def _report_user(pipeline: str, metrics: Mapping[str, Mapping[str, Any]]) -> None:
     tags = {"pipeline": pipeline}
     for name, values in metrics.items():
-        stat = f"kafka_hdfs.user.{stats.normalize_name_for_stats(name, log_warning=False)}"
+        plain = stats.normalize_name_for_stats(name, log_warning=False)
+        stat = plain if plain.startswith("kafka_hdfs.") else f"kafka_hdfs.user.{plain}"
         if values.get("kind") in ("counter", "meter"):
             stats.incr(stat, int(values["count"]), tags=tags)
         elif count := values.get("count"):

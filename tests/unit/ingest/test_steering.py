@@ -72,8 +72,40 @@ def test_a_released_topic_loses_its_owner_file_only_after_the_commit():
     steering.carry_out(job.ctx, steering.release(("events",)), "handed over")
     steering.remove_owners(job.ctx, ("events",))
     assert owner not in job.store.files()
+    job.store.put_if_absent(owner, b"somebody died before deleting it")
+    steering.carry_out(job.ctx, steering.release(("events",)), "twice")
+    steering.remove_owners(job.ctx, ("events",))
+    assert owner not in job.store.files()
     with pytest.raises(PlanningError, match="is not one of this pipeline"):
-        steering.carry_out(job.ctx, steering.release(("events",)), "twice")
+        steering.carry_out(job.ctx, steering.release(("clicks",)), "unknown")
+
+
+def test_a_released_topic_comes_back_by_an_import():
+    cluster = FakeCluster(cluster_id="c")
+    topic_id = cluster.create_topic("events")
+    job, same = Job(), dataclasses.replace(A, topic_id=topic_id)
+    job.start(same)
+    plan = job.plan([(same, 0, 5)])
+    job.extract(plan)
+    finish(job.ctx, plan, CommitPolicy())
+    steering.carry_out(job.ctx, steering.release(("events",)), "handed over")
+    steering.carry_out(job.ctx, steering.offsets(sources(cluster), {"events": {0: 8}}), "back again")
+    state = job.ctx.log.read().state
+    assert state.released == set()
+    assert state.coverage[same].start == 8
+
+
+def test_a_change_that_became_another_one_while_somebody_looked_is_not_made():
+    cluster = FakeCluster(cluster_id="c")
+    cluster.create_topic("events")
+    config = IngestConfig.of({"topics": ["events"], "destination": "file:///x", "pipeline_id": "p"})
+    job = Job()
+    drafting = steering.start_points(sources(cluster), config, {"events": "latest"})
+    shown = drafting(job.ctx.log.read().state)
+    cluster.produce("events", 0, b"{}")
+    with pytest.raises(PlanningError, match="became another one"):
+        steering.carry_out(job.ctx, drafting, "x", shown)
+    assert job.ctx.log.read().head == -1
 
 
 def test_offsets_of_another_tool_become_start_points():
@@ -121,3 +153,26 @@ def test_a_lost_state_folder_is_rebuilt_from_the_copies_beside_the_data():
     assert ctx.log.read().state == job.ctx.log.read().state
     with pytest.raises(CorruptStateError, match="no copy of this record"):
         steering.rebuild(ctx)
+
+
+def test_a_copy_that_a_dead_run_did_not_make_is_made_by_the_next_one():
+    job = Job()
+    job.ctx = elsewhere(job, InMemoryStore())
+    job.change()
+    job.change()
+    missing = job.ctx.log.data_paths.log_copy(0)
+    job.store.delete(missing)
+    job.store.delete(job.ctx.log.data_paths.log_copy(1))
+    job.change()
+    assert missing in job.store.files()
+    assert steering.rebuild(elsewhere(job, InMemoryStore())) == 3
+
+
+def test_a_hole_among_the_copies_is_named_instead_of_shortening_the_log():
+    job = Job()
+    job.ctx = elsewhere(job, InMemoryStore())
+    for _ in range(3):
+        job.change()
+    job.store.delete(job.ctx.log.data_paths.log_copy(1))
+    with pytest.raises(CorruptStateError, match="copies up to 2"):
+        steering.rebuild(elsewhere(job, InMemoryStore()))
