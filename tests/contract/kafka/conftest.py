@@ -35,5 +35,5 @@ def kafka(request: pytest.FixtureRequest) -> Driver:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "real_driver" in getattr(item, "fixturenames", ()):
+        if {"real_driver", "secured_broker"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.services)

@@ -22,6 +22,8 @@ from airflow_kafka_hdfs.model import PartitionOffsets, TopicPartition
 from tests.contract.kafka.drivers import PASSWORD, USER, Reading, RealDriver, until
 from tests.stack.kafka import KafkaCluster
 
+pytestmark = pytest.mark.services
+
 NOBODY = "127.0.0.1:1"
 
 
