@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.model import ConsumerRecord, PartitionOffsets, TimestampType, TopicInfo, TopicPartition
-from airflow_kafka_hdfs.ports.kafka import Fault, OffsetMirror, Poll, RecordBatch, RecordReader, TopicCatalog
+from airflow_kafka_hdfs.ports.kafka import Fault, Poll, RecordReader, TopicCatalog
+from tests.fakes.kafka_parts import Entry, FakeBatch, FakeMirror, Log, Topic
 from tests.fakes.runtime import ManualClock
+
+__all__ = ["FakeBatch", "FakeCatalog", "FakeCluster", "FakeMirror", "FakeReader", "FakeTransaction"]
 
 
 class FakeTransaction:
@@ -55,52 +57,11 @@ class FakeTransaction:
         self._cluster._open.remove(self)
         for tp in self.touched:
             if tp.topic in self._cluster._topics:
-                self._cluster._log(tp).append(_Entry(record=None, timestamp=self._cluster.clock.millis()))
+                self._cluster._log(tp).append(Entry(record=None, timestamp=self._cluster.clock.millis()))
 
     def _must_be_open(self) -> None:
         if self.state != "open":
             raise ValueError(f"the transaction is {self.state}")
-
-
-@dataclass(slots=True)
-class _Entry:
-    """One offset of a log: a record, or None for a marker or a compacted record."""
-
-    record: ConsumerRecord | None
-    timestamp: int
-    txn: FakeTransaction | None = None
-    removed: bool = False
-
-    @property
-    def visible(self) -> bool:
-        return self.record is not None and not self.removed and (self.txn is None or self.txn.state == "committed")
-
-
-@dataclass(slots=True)
-class _Log:
-    """One partition. `entries[0]` has offset `start`."""
-
-    start: int = 0
-    entries: list[_Entry] = field(default_factory=list)
-    leader: bool = True
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.entries)
-
-    def append(self, entry: _Entry) -> None:
-        self.entries.append(entry)
-
-    def at_or_after(self, offset: int, end: int) -> Iterator[tuple[int, _Entry]]:
-        for i in range(max(offset, self.start) - self.start, end - self.start):
-            yield self.start + i, self.entries[i]
-
-
-@dataclass(slots=True)
-class _Topic:
-    topic_id: str
-    logs: dict[int, _Log]
-    denied: str = ""
 
 
 class FakeCluster:
@@ -127,7 +88,7 @@ class FakeCluster:
         self.clock = clock or ManualClock()
         self.on_call = on_call
         self.down = False
-        self._topics: dict[str, _Topic] = {}
+        self._topics: dict[str, Topic] = {}
         self._open: list[FakeTransaction] = []
         self._made = 0
 
@@ -140,7 +101,7 @@ class FakeCluster:
         self._made += 1
         digest = hashlib.sha256(f"{self.cluster_id}/{self._made}".encode()).digest()[:16]
         topic_id = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-        self._topics[name] = _Topic(topic_id, {p: _Log(start=first_offset) for p in range(partitions)})
+        self._topics[name] = Topic(topic_id, {p: Log(start=first_offset) for p in range(partitions)})
         return topic_id
 
     def delete_topic(self, name: str) -> None:
@@ -152,7 +113,7 @@ class FakeCluster:
     def add_partitions(self, name: str, total: int) -> None:
         """Grow a topic to `total` partitions."""
         logs = self._topics[name].logs
-        logs.update({p: _Log() for p in range(len(logs), total)})
+        logs.update({p: Log() for p in range(len(logs), total)})
 
     def deny(self, name: str, *, read_only: bool = False) -> None:
         """Take the user's rights on a topic: all, or with `read_only` the reading alone (it is described as usual)."""
@@ -262,10 +223,10 @@ class FakeCluster:
                 value=value,
                 headers=tuple(headers),
             )
-            log.append(_Entry(record=record, timestamp=at, txn=txn))
+            log.append(Entry(record=record, timestamp=at, txn=txn))
         return list(range(first, log.end))
 
-    def _log(self, tp: TopicPartition) -> _Log:
+    def _log(self, tp: TopicPartition) -> Log:
         return self._topics[tp.topic].logs[tp.partition]
 
     def _stable_end(self, tp: TopicPartition) -> int:
@@ -348,34 +309,6 @@ class FakeCatalog(TopicCatalog):
         )
 
 
-class FakeBatch(RecordBatch):
-    """Records as columns."""
-
-    def __init__(self, records: Sequence[ConsumerRecord]) -> None:
-        self._records = records
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def topics(self) -> Sequence[str]:
-        return [r.topic for r in self._records]
-
-    def partitions(self) -> Sequence[int]:
-        return [r.partition for r in self._records]
-
-    def offsets(self) -> Sequence[int]:
-        return [r.offset for r in self._records]
-
-    def values(self) -> Sequence[bytes | None]:
-        return [r.value for r in self._records]
-
-    def timestamps(self) -> Sequence[int]:
-        return [r.timestamp for r in self._records]
-
-    def record(self, index: int) -> ConsumerRecord:
-        return self._records[index]
-
-
 class FakeReader(RecordReader):
     """Reads by topic name, as librdkafka does: a topic made anew under the name is read on without a word."""
 
@@ -441,7 +374,7 @@ class FakeReader(RecordReader):
     def _read(
         self,
         tp: TopicPartition,
-        log: _Log,
+        log: Log,
         room: int,
         records: list[ConsumerRecord],
         positions: dict[TopicPartition, int],
@@ -477,16 +410,3 @@ class FakeReader(RecordReader):
         if self.closed:
             raise ValueError(f"{name}: the reader is closed")
         self._cluster.on_call(f"kafka.{name}")
-
-
-class FakeMirror(OffsetMirror):
-    """Keeps what was mirrored; with `broken` it takes nothing."""
-
-    def __init__(self, *, broken: bool = False) -> None:
-        self.offsets: dict[TopicPartition, int] = {}
-        self.broken = broken
-
-    def copy(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        if not self.broken:
-            self.offsets.update(offsets)
-        return not self.broken
