@@ -5,6 +5,8 @@ import os
 import shutil
 import tempfile
 
+from hypothesis import settings
+
 pytest_plugins = ["tests.stack.fixtures"]
 
 _home = tempfile.mkdtemp(prefix="kafka-hdfs-airflow-")
@@ -21,3 +23,7 @@ os.environ.update(
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     }
 )
+
+# A busy machine is no fault of the code under test.
+settings.register_profile("kafka_hdfs", deadline=None)
+settings.load_profile("kafka_hdfs")
