@@ -64,5 +64,5 @@ with DAG(
         include_key=True,
         include_headers=True,
         include_kafka_metadata=True,
-        codec="zstandard",
+        codec="deflate",
     )

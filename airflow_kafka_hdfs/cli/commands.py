@@ -24,12 +24,14 @@ _PARTS = {
 
 
 def told(command: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
-    """Errors of ours are answers: their text without a traceback, exit code 1."""
+    """Errors of ours are answers: their text without a traceback, exit code 1; logs show with `--verbose` alone."""
 
     @wraps(command)
     def run(args: Namespace) -> None:
+        from airflow.utils.cli import suppress_logs_and_warning
+
         try:
-            command(args)
+            suppress_logs_and_warning(command)(args)
         except KafkaHdfsError as error:
             raise SystemExit(f"{type(error).__name__}: {error}") from error
 

@@ -21,6 +21,7 @@ ARG_STORAGE_CONN_ID = Arg(("--storage-conn-id",), help="with --destination: conn
 ARG_OUTPUT = Arg(("-o", "--output"), help="table or json", choices=("table", "json"), default="table")
 ARG_COUNT = Arg(("-n", "--number"), help="how many commits", type=int, default=20)
 ARG_DRY_RUN = Arg(("--dry-run",), help="required: show the plan, read and write nothing", action="store_true")
+ARG_VERBOSE = cli_config.ARG_VERBOSE
 
 ARG_YES = Arg(("-y", "--yes"), help="do it without asking", action="store_true")
 ARG_REASON = Arg(("--reason",), help="why, for the commit", required=True)
@@ -38,6 +39,7 @@ _PIPELINE = (
     ARG_PIPELINE_ID,
     ARG_STATE_URI,
     ARG_STORAGE_CONN_ID,
+    ARG_VERBOSE,
 )
 
 
@@ -52,13 +54,13 @@ def get_kafka_hdfs_cli_commands() -> list[CLICommand]:
                     name="info",
                     help="Version, optional parts, connections",
                     func=lazy_load_command(f"{_COMMANDS}.info"),
-                    args=(ARG_OUTPUT,),
+                    args=(ARG_OUTPUT, ARG_VERBOSE),
                 ),
                 ActionCommand(
                     name="plan",
                     help="Show what the next run would read",
                     func=lazy_load_command(f"{_COMMANDS}.plan"),
-                    args=(ARG_DAG_ID, ARG_GROUP_ID, ARG_DRY_RUN),
+                    args=(ARG_DAG_ID, ARG_GROUP_ID, ARG_DRY_RUN, ARG_VERBOSE),
                 ),
                 GroupCommand(
                     name="state",

@@ -1,0 +1,150 @@
+"""`airflow kafka-hdfs …`, through Airflow's own parser, on a pipeline on local disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_hdfs.adapters.runtime import ThreadWorkers
+from airflow_kafka_hdfs.adapters.storage.local import LocalStore
+from airflow_kafka_hdfs.hooks import storage
+from airflow_kafka_hdfs.ingest.committing import CommitPolicy, commit_plan
+from airflow_kafka_hdfs.ingest.finishing import finish
+from airflow_kafka_hdfs.ingest.log import CommitLog
+from airflow_kafka_hdfs.model import RunRef
+from tests.unit.ingest.scripted import Job, key
+
+DAG_FILE = """
+from airflow_kafka_hdfs import KafkaToHdfsDag
+
+KafkaToHdfsDag("looked_after", schedule=None, topics=["events"], destination={destination!r}, pipeline_id="p")
+"""
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path) -> Job:
+    """Pipeline `p` on local disk with a topic of two commits; the files of the second are not in place yet."""
+    data = LocalStore(tmp_path)
+    state = LocalStore(tmp_path / ".kafka_hdfs/p")
+    job = Job(data)
+    log = CommitLog(state, data, ThreadWorkers(), "p")
+    object.__setattr__(job.ctx, "log", log)
+    job.store = state
+    job.start(key("events"))
+    first = job.plan([(key("events"), 0, 10)])
+    job.store = data
+    extract(job, state, first)
+    finish(job.ctx, first, CommitPolicy())
+    job.store = state
+    second = job.plan([(key("events"), 10, 15)])
+    job.store = data
+    extract(job, state, second)
+    commit_plan(job.ctx, second, CommitPolicy())
+    return job
+
+
+def extract(job: Job, state: LocalStore, plan) -> None:
+    """As `Job.extract`, with files on the destination and the manifest in the state."""
+    put = job.store.put_if_absent
+    job.store.put_if_absent = state.put_if_absent  # type: ignore[method-assign]
+    try:
+        job.extract(plan)
+    finally:
+        job.store.put_if_absent = put  # type: ignore[method-assign]
+
+
+@pytest.fixture
+def command(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """`command("state", "show", …)` -> what was printed; the pipeline is told by its places."""
+    from airflow.cli.cli_parser import get_parser
+
+    def run(*words: str, at: tuple[str, ...] = ("--destination", tmp_path.as_uri(), "--pipeline-id", "p")) -> str:
+        args = get_parser().parse_args(["kafka-hdfs", *words, *at])
+        capsys.readouterr()
+        args.func(args)
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_state_show_tells_watermarks_and_what_needs_care(pipeline, command):
+    told = json.loads(command("state", "show", "-o", "json"))
+    assert told["head"] == 2
+    assert [(item["key"]["topic"], item["watermark"]) for item in told["partitions"]] == [("events", 15)]
+    assert (told["unpublished"], told["unannounced"]) == ([2], [1])
+    text = command("state", "show")
+    assert "events[0]" in text
+    assert "files not all in place: commits 2" in text
+
+
+def test_state_log_lists_the_newest_commit_first(pipeline, command):
+    told = json.loads(command("state", "log", "-n", "2", "-o", "json"))
+    assert [commit["number"] for commit in told] == [2, 1]
+    assert "forward" in command("state", "log")
+
+
+def test_state_recover_brings_files_into_place_and_may_be_repeated(pipeline, command, tmp_path):
+    assert sum(path.stat().st_size for path in (tmp_path / "events").rglob("*.txt")) == 10
+    assert command("state", "recover").strip() == "finished commits 2"
+    assert sum(path.stat().st_size for path in (tmp_path / "events").rglob("*.txt")) == 15
+    assert command("state", "recover").strip() == "every commit is whole"
+
+
+def test_state_doctor_says_what_it_found(pipeline, command):
+    findings = json.loads(command("state", "doctor", "-o", "json"))
+    assert any("2" in finding["what"] for finding in findings)
+
+
+def test_a_pipeline_can_be_named_by_its_dag(pipeline, command, tmp_path, airflow_db, monkeypatch):
+    folder = tmp_path / "dag_files"
+    folder.mkdir()
+    (folder / "looked_after.py").write_text(DAG_FILE.format(destination=tmp_path.as_uri()))
+    bundle = {"name": "cli", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle"}
+    bundle = {**bundle, "kwargs": {"path": str(folder)}}
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
+    told = json.loads(command("state", "show", "-o", "json", at=("--dag-id", "looked_after")))
+    assert (told["pipeline"], told["head"]) == ("p", 2)
+
+
+def test_a_pipeline_that_nobody_named_is_asked_for(command):
+    with pytest.raises(SystemExit, match="--dag-id, or --destination with --pipeline-id"):
+        command("state", "show", at=())
+
+
+def test_runs_are_looked_up_in_the_metadata_database(airflow_db):
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+    from airflow.utils.types import DagRunTriggeredByType, DagRunType
+
+    from airflow_kafka_hdfs.cli.runs import MetadataRunStates
+
+    with create_session() as session:
+        for state in (DagRunState.RUNNING, DagRunState.FAILED):
+            session.add(
+                DagRun(
+                    dag_id="cli_runs",
+                    run_id=f"run_{state.value}",
+                    run_type=DagRunType.MANUAL,
+                    state=state,
+                    triggered_by=DagRunTriggeredByType.TEST,
+                )
+            )
+    states = MetadataRunStates()
+    found = [
+        states.is_alive(RunRef(dag_id="cli_runs", run_id=run)) for run in ("run_running", "run_failed", "run_deleted")
+    ]
+    assert found == [True, False, False]
+
+
+def test_info_tells_versions(command):
+    told = json.loads(command("info", "-o", "json", at=()))
+    assert told["connection_types"] == ["hdfs_native", "schema_registry"]
+
+
+def test_default_connections_are_those_of_the_stores():
+    from airflow_kafka_hdfs import assets
+
+    assert set(assets._DEFAULT_CONNECTION.values()) == {storage._WEBHDFS_DEFAULT, storage._NATIVE_DEFAULT}
