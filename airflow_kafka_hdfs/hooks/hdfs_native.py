@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import BaseHook
 
+from airflow_kafka_hdfs.adapters.storage.hadoop_conf import read_property
 from airflow_kafka_hdfs.exceptions import ConfigError, StorageError
 
 _KERBEROS = ("kerberos_principal", "kerberos_keytab", "kerberos_cache")
@@ -38,9 +39,13 @@ class HdfsNativeHook(BaseHook):
         super().__init__()
         self.hdfs_native_conn_id = hdfs_native_conn_id
         self.authority = authority
+        self._clients = 0
 
     def get_conn(self) -> Any:
         """A new `hdfs_native.Client`; it connects with its first call.
+
+        A client always begins with the first name node of the list, and one that hangs keeps it for good. So each
+        further client of this hook, made because something was wrong with the last one, begins with the next.
 
         Raises:
             ConfigError: `hdfs-native` is not installed, or a setting can't be used.
@@ -50,6 +55,7 @@ class HdfsNativeHook(BaseHook):
         except ImportError:
             hint = "pip install 'airflow-provider-kafka-hdfs[native]', or use webhdfs://."
             raise ConfigError("hdfs://", "not installed", "hdfs-native", hint) from None
+        self._clients += 1
         if self.hdfs_native_conn_id is None:
             return self._client(Client, self.authority, dict(_QUICK), None, {})
         connection = self.get_connection(self.hdfs_native_conn_id)
@@ -81,10 +87,17 @@ class HdfsNativeHook(BaseHook):
     ) -> Any:
         url = f"hdfs://{authority}" if authority else None
         try:
-            return client(url, properties, config_dir, **kerberos)
+            return client(url, self._rotated(authority, properties, config_dir), config_dir, **kerberos)
         except (RuntimeError, ValueError) as error:
             allowed = "a name node, a name service of the Hadoop configuration, or empty with fs.defaultFS set there"
             raise ConfigError("hdfs://", authority, allowed, f"hdfs-native: {error}.") from None
+
+    def _rotated(self, authority: str, properties: dict[str, str], config_dir: str | None) -> dict[str, str]:
+        service = authority or (read_property("fs.defaultFS", config_dir) or "").removeprefix("hdfs://").strip("/")
+        key = f"dfs.ha.namenodes.{service}"
+        names = [name.strip() for name in (properties.get(key) or read_property(key, config_dir) or "").split(",")]
+        first = (self._clients - 1) % len(names)
+        return properties if len(names) == 1 else {**properties, key: ",".join(names[first:] + names[:first])}
 
     def _address(self, connection: Any) -> str:
         host = connection.host or ""

@@ -78,7 +78,9 @@ class WebHdfsCalls(HdfsCalls):
         def send(chunks: Iterator[bytes]) -> None:
             self._call("write", path, lambda client: client.write(place, data=chunks, permission=permission))
 
-        return _Upload(path, send, self._timeout)
+        upload = _Upload(path, send, self._timeout)
+        upload.wait_for_data_node()
+        return upload
 
     def rename(self, action: str, source: str, target: str) -> bool:
         """See `HdfsCalls.rename`."""
@@ -167,9 +169,18 @@ class _Upload(HdfsStream):
         self._timeout = timeout
         self._queue: queue.Queue[bytes | BaseException | None] = queue.Queue(_QUEUED_CHUNKS)
         self._failure: BaseException | None = None
+        self._answered = threading.Event()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(send,), name=f"upload {path}", daemon=True)
         self._thread.start()
+
+    def wait_for_data_node(self) -> None:
+        """Return when a data node takes the body; up to there a failure has sent nothing and can be repeated."""
+        if not self._answered.wait(self._timeout * 2):
+            self.abort()
+            raise StoreUnavailableError("write", self._path, f"no data node after {self._timeout * 2:g} s")
+        if self._failure is not None:
+            self._raise("write", self._failure)
 
     def write(self, data: bytes) -> None:
         self._put("write", data)
@@ -216,11 +227,13 @@ class _Upload(HdfsStream):
             self._failure = error
         finally:
             self._ended.set()
+            self._answered.set()
             with suppress(queue.Empty):  # a writer that waits for room goes on and finds the failure
                 while True:
                     self._queue.get_nowait()
 
     def _chunks(self) -> Iterator[bytes]:
+        self._answered.set()
         while (item := self._queue.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
