@@ -25,13 +25,14 @@ def main() -> int:
     parser.add_argument(
         "--scale", type=float, default=1.0, help="share of the 1,000,000 small and 200,000 large records"
     )
+    parser.add_argument("--folder", type=Path, help="where broker and files live; a disk that others use spoils rows")
     options = parser.parse_args()
     wanted = re.compile(options.only, re.IGNORECASE)
     rows = [row for row in ROWS if wanted.search(row.id) or wanted.search(row.name)]
     if not rows:
         parser.error(f"--only {options.only!r} fits no row; ids: {', '.join(row.id for row in ROWS)}")
     needed = {case for row in rows for case in row.cases}
-    folder = Path(tempfile.mkdtemp(prefix="bench-"))
+    folder = Path(tempfile.mkdtemp(prefix="bench-", dir=options.folder))
     try:
         if not any(map(topic_of, needed)):
             samples = run_rounds(_chosen(offline_cases(), needed), options.rounds)

@@ -6,7 +6,7 @@ import io
 import itertools
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,6 @@ class Reading:
     folder: Path
     dataset: Dataset
     count: int
-    files: int = field(default=0)
 
     def bare(self, *, tuned: bool = True) -> Sample:
         """`consume(500)`, records thrown away."""
@@ -89,6 +88,7 @@ class Reading:
             writer.flush()
             out.close()
         watch.stop()
+        self._clear()
         return watch.sample(total)
 
     def extract(self, tier_name: str, codec: str = "null") -> Sample:
@@ -139,6 +139,7 @@ class Reading:
             writer.close()
         watch.stop()
         reader.close()
+        self._clear()
         return watch.sample(total)
 
     def _consume(self, settings: dict[str, Any], watch: Stopwatch) -> Iterator[list[Any]]:
@@ -154,6 +155,11 @@ class Reading:
             yield messages
         watch.stop()
         consumer.close()
+
+    def _clear(self) -> None:
+        """Delete what was written: it would fill the memory that the next case is measured with."""
+        for path in self.folder.iterdir():
+            path.unlink()
 
     def _path(self) -> Path:
         return self.folder / f"{self.dataset.name}-{next(_numbers)}.avro"

@@ -22,6 +22,7 @@ from airflow_kafka_hdfs.ingest.datum.container import (
     sync_marker,
 )
 from airflow_kafka_hdfs.ports.store import StagedWriter
+from tests.unit.ingest.datum.avro_data import laws
 
 SCHEMA = json.dumps(
     {
@@ -126,6 +127,7 @@ def cut(data: list[bytes], limit: int, fill: int) -> list[tuple[bytes, int]]:
     return [*chunks, (b"".join(part), len(part))] if part else chunks
 
 
+@laws
 @given(st.lists(st.binary(max_size=40), max_size=60), st.lists(st.integers(0, 60), max_size=5), st.integers(1, 90))
 def test_how_datums_come_in_batches_leaves_no_trace_in_the_file(data, cuts, limit):
     def write(batches: list[list[bytes]]) -> bytes:
@@ -141,6 +143,7 @@ def test_how_datums_come_in_batches_leaves_no_trace_in_the_file(data, cuts, limi
     assert write(batches) == write([data]) == write([[item] for item in data])
 
 
+@laws
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_longs_are_coded_as_fastavro_codes_them(number):
     out = io.BytesIO()

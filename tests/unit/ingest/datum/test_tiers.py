@@ -336,6 +336,7 @@ def test_the_compiled_tier_refuses_a_place_that_does_not_hold_the_time():
         tiers.choose("compiled").pack(step, Batch(values=[event("a", NOON)]))
 
 
+@laws
 @given(st.data())
 def test_spans_tell_first_last_and_count_per_kafka_partition(data):
     count = data.draw(st.integers(1, 40))

@@ -99,6 +99,7 @@ def test_numbers_that_do_not_fit_an_int_are_in_doubt(kind):
     assert sound == [-(2**31) <= n < 2**31 for n in NUMBERS] + [False, True]
 
 
+@laws
 @given(st.lists(st.one_of(st.text(max_size=150), st.binary(max_size=150)), min_size=1, max_size=20))
 def test_texts_are_checked_to_be_utf_8(texts):
     rows = [encode_bytes(text.encode() if isinstance(text, str) else text) for text in texts]

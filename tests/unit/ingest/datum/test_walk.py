@@ -121,6 +121,7 @@ def test_numbers_padded_with_empty_bytes_are_read_as_java_reads_them():
     assert walk(compile_program(record(("t", "long")), "t"), b"\x82" + b"\x80" * 8 + b"\x00") == 1
 
 
+@laws
 @given(st.binary(max_size=200), st.sampled_from(["list", "twin", "bare", "nulls"]))
 def test_recursion_without_end_ends_in_an_error(data, kind):
     schema = {
