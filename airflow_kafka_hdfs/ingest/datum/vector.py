@@ -216,7 +216,9 @@ class _Walk:
         return pc, end
 
     def do_enum(self, pc: int, at: Ints, rows: Ints) -> tuple[int, Ints]:
-        return pc + 1, self.index(at, rows, self.code[pc])[1]
+        _, behind = self.index(at, rows, self.code[pc])
+        self.doubt[rows[behind - at > 5]] = True  # an enum's number is an int
+        return pc + 1, behind
 
     def do_union(self, pc: int, at: Ints, rows: Ints) -> tuple[int, Ints]:
         count, end = self.code[pc : pc + 2]

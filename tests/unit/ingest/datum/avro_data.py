@@ -309,7 +309,11 @@ def damaged(draw, data: bytes):
         elif kind == "cut":
             del out[at:]
         elif kind == "insert":
-            out[at:at] = draw(st.sampled_from([b"\xff" * 9 + b"\x01", b"\x80" * 12, draw(st.binary(max_size=12))]))
+            out[at:at] = draw(
+                st.sampled_from(
+                    [b"\xff" * 9 + b"\x01", b"\x80" * 12, b"\x80" * 6 + b"\x00", draw(st.binary(max_size=12))]
+                )
+            )
         elif kind == "drop":
             del out[at : at + draw(st.integers(1, 4))]
         else:

@@ -99,6 +99,13 @@ def test_numbers_that_do_not_fit_an_int_are_in_doubt(kind):
     assert sound == [-(2**31) <= n < 2**31 for n in NUMBERS] + [False, True]
 
 
+def test_numbers_padded_beyond_their_type_are_in_doubt():
+    rows = [b"\x82" + b"\x80" * n + b"\x00" for n in range(11)] * 3
+    for schema in ({"type": "enum", "name": "E", "symbols": ["a", "b"]}, ["null", "null", "null"][:2], "int", "long"):
+        program = compile_program(schema)
+        assert scan_all(program, rows) == walk_all(program, rows)
+
+
 @laws
 @given(st.lists(st.one_of(st.text(max_size=150), st.binary(max_size=150)), min_size=1, max_size=20))
 def test_texts_are_checked_to_be_utf_8(texts):
