@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
+from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
-from airflow_kafka_hdfs.exceptions import KafkaHdfsError, PlanEndedError, Transient
+from airflow_kafka_hdfs.exceptions import PlanEndedError, PlanningError, Transient
 from airflow_kafka_hdfs.ingest.collecting import collect
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.doctor import Severity, examine
 from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
 from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.judging import judge
@@ -24,11 +26,12 @@ from airflow_kafka_hdfs.ingest.log import CommitLog
 from airflow_kafka_hdfs.ingest.outfitting import Tools
 from airflow_kafka_hdfs.ingest.planning import make_plan
 from airflow_kafka_hdfs.ingest.plans import Plan
-from airflow_kafka_hdfs.ingest.publishing import roll_forward_all
+from airflow_kafka_hdfs.ingest.publishing import announce, roll_forward_all
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
+from airflow_kafka_hdfs.ingest.settings import Limits
 from airflow_kafka_hdfs.model import RunRef, TopicPartition
-from tests.fakes.kafka import FakeCluster
+from tests.fakes.kafka import FakeCluster, FakeTransaction
 from tests.fakes.runtime import KnownRuns, ManualClock, ManualStop, RecordedProgress, SeededIds, SerialWorkers
 from tests.simulation.scheduler import Scheduler
 from tests.simulation.store import Disk, SimulatedStore, Violation
@@ -75,38 +78,43 @@ class World:
         self.runs = KnownRuns()
         self.quiet = False
         self._actors = 0
+        self.events: Counter[int] = Counter()
         self.partitions = self.random.choice((1, 2, 3))
         self.cluster.create_topic(TOPIC, self.partitions)
-        self.config = IngestConfig.of(
-            {
-                "topics": [TOPIC],
-                "destination": "sim://disk",
-                "pipeline_id": "p",
-                "value_format": "json",
-                "file_format": "jsonl",
-                "bootstrap": "earliest",
-                "max_tasks": 2,
-                "target_task_bytes": 1024,
-                **self.arguments,
-            }
-        )
+        self.config = _config(tuple(sorted(self.arguments.items())))
+        self.transactions: list[FakeTransaction] = []
 
     def _pause(self, label: str) -> None:
         if not self.quiet:
             self.scheduler.pause(label)
 
-    def produce(self, records: int) -> None:
+    # what happens in Kafka
+
+    def produce(self, records: int, transaction: FakeTransaction | None = None) -> None:
         """Append records that name themselves, in order of time."""
         for _ in range(records):
             partition = self.random.randrange(self.partitions)
             self.clock.advance(self.random.choice((1, 60, 900)))
-            tp = TopicPartition(TOPIC, partition)
-            quiet, self.quiet = self.quiet, True
-            offsets = self.cluster.catalog().offsets([tp])[tp]
-            self.quiet = quiet
-            assert not isinstance(offsets, str)
-            value = json.dumps({"t": TOPIC, "p": partition, "o": offsets.high_watermark}).encode()
-            self.cluster.produce(TOPIC, partition, value)
+            offset = self.cluster._log(TopicPartition(TOPIC, partition)).end
+            value = json.dumps({"t": TOPIC, "p": partition, "o": offset}).encode()
+            (transaction or self.cluster).produce(TOPIC, partition, value)
+
+    def begin_transaction(self) -> None:
+        """A transaction with a few records, which holds the last stable offset until it ends."""
+        self.transactions.append(self.cluster.transaction())
+        self.produce(self.random.randint(1, 3), self.transactions[-1])
+
+    def end_transactions(self) -> None:
+        """Commit or abort what is open."""
+        for transaction in self.transactions:
+            if transaction.state == "open":
+                self.random.choice((transaction.commit, transaction.abort))()
+
+    def compact(self) -> None:
+        """Remove some records; only before anybody has read them, or files would hold more than Kafka does."""
+        for partition in range(self.partitions):
+            end = self.cluster._log(TopicPartition(TOPIC, partition)).end
+            self.cluster.compact(TOPIC, partition, *(o for o in range(end) if self.random.random() < 0.3))
 
     def ports(self, run_id: str) -> tuple[Context, Sources]:
         """Ports of one more process."""
@@ -142,37 +150,60 @@ class World:
 
     # what actors do
 
-    def run(self, run_id: str, request: PlanRequest | None = None, *, tries: int = 1) -> Callable[[], None]:
-        """A whole run in one process, each step with its retries; ends early when a step gives up."""
+    def run(
+        self,
+        run_id: str,
+        request: PlanRequest | None = None,
+        *,
+        tries: int = 1,
+        limits: Limits = Limits(),  # noqa: B008 - frozen
+        looks_alive: bool = True,
+    ) -> Callable[[], None]:
+        """A whole run in one process, each step with its retries; ends early when a step gives up.
+
+        Args:
+            looks_alive: what the others are told of it; a wrong word may cost work, never records.
+        """
 
         def body() -> None:
-            self.runs.alive[run_id] = True
+            self.runs.alive[run_id] = looks_alive
             ctx, sources = self.ports(run_id)
             plan = self._tried(tries, lambda: make_plan(ctx, sources, self.config, request or PlanRequest()).plan)
-            self._work(plan, run_id, tries)
+            self._work(plan, run_id, tries, limits)
 
         return body
 
-    def _work(self, plan: Plan, run_id: str, tries: int) -> None:
+    def _work(self, plan: Plan, run_id: str, tries: int, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
         for task in plan.tasks:
-            with suppress(KafkaHdfsError):
-                self._tried(tries, self._extraction(plan, run_id, task.index))
+            try:
+                self._tried(tries, self._extraction(plan, run_id, task.index, limits))
+            except Exception as error:
+                if not isinstance(error, Transient | PlanEndedError):
+                    raise
+                # The task is red; `publish` follows all the same.
         ctx, _ = self.ports(run_id)
         policy = self.config.commit_policy([TOPIC])
-        self._tried(tries, lambda: finish(ctx, plan, policy, grace=self.config.gc_grace))
+
+        def publish() -> None:
+            done = finish(ctx, plan, policy, grace=self.config.gc_grace)
+            numbers = [commit.number for commit in done.to_announce]
+            self.events.update(numbers)
+            announce(ctx, numbers)
+
+        self._tried(tries, publish)
         judge(ctx, plan, wait=False)
 
-    def _extraction(self, plan: Plan, run_id: str, task: int) -> Callable[[], object]:
+    def _extraction(self, plan: Plan, run_id: str, task: int, limits: Limits) -> Callable[[], object]:
         ctx, sources = self.ports(run_id)
-        return lambda: extract(ctx, sources, plan, task, self.options())
+        return lambda: extract(ctx, sources, plan, task, self.options(limits))
 
-    def options(self) -> ExtractOptions:
+    def options(self, limits: Limits) -> ExtractOptions:
         """As the extract operator hands them in."""
         return ExtractOptions(
             tools=Tools(codecs=StandardCodecs(), settings={TOPIC: self.config.topic(TOPIC)}),
             stop=ManualStop(),
             progress=RecordedProgress(),
-            reading=ReadOptions(batch_records=3),
+            reading=ReadOptions(batch_records=3, limits=limits),
         )
 
     def _tried(self, tries: int, step: Callable[[], Any]) -> Any:
@@ -188,6 +219,7 @@ class World:
         """A second attempt of each mapped task of a run's plan, beside the first, and a publish after it."""
 
         def body() -> None:
+            self.runs.alive.setdefault(run_id, True)
             ctx, sources = self.ports(run_id)
             plan = make_plan(ctx, sources, self.config, PlanRequest()).plan
             self._work(plan, run_id, 1)
@@ -195,12 +227,13 @@ class World:
         return body
 
     def operator(self) -> Callable[[], None]:
-        """Somebody at the command line: recovers, and cleans without any grace."""
+        """Somebody at the command line: recovers or not, and cleans without any grace."""
 
         def body() -> None:
             ctx, _ = self.ports("operator")
             for _ in range(2):
-                roll_forward_all(ctx, ctx.log.read())
+                if self.random.random() < 0.5:
+                    roll_forward_all(ctx, ctx.log.read())
                 collect(ctx, grace=timedelta(seconds=-1))
 
         return body
@@ -208,14 +241,24 @@ class World:
     # the end
 
     def settle(self) -> None:
-        """After everything died or ended: a fresh run must bring each offset exactly once."""
+        """After everything died or ended: one fresh run must bring each offset exactly once."""
         self.quiet = True
         self.variant = Variant(crash_share=0.0)
-        for run_id in self.runs.alive:
-            self.runs.alive[run_id] = False
+        self.runs.alive = dict.fromkeys(self.runs.alive, False)
+        self.end_transactions()
+        self.cluster.allow(TOPIC)
         self.clock.advance(timedelta(days=2).total_seconds())
-        for number in range(3):
-            self.run(f"settle-{number}", tries=1)()
+        self.run("settle")()
+        self._check_records()
+        ctx, _ = self.ports("settle")
+        self._check_log(ctx)
+        for _ in range(len(self.scheduler.actors)):
+            collect(ctx, grace=self.config.gc_grace)  # of several plans of one run each pass takes the newest
+        leftovers = [path for path in self.disk.files if "/staging/" in path]
+        if leftovers:
+            raise Violation(f"staging was not cleaned: {leftovers}")
+
+    def _check_records(self) -> None:
         wanted = {(TOPIC, record.partition, record.offset) for record in self.cluster.committed(TOPIC)}
         missing = sorted(wanted - set(self.disk.visible))
         if missing:
@@ -223,14 +266,36 @@ class World:
         extra = sorted(set(self.disk.visible) - wanted)
         if extra:
             raise Violation(f"visible, but not in Kafka: {extra}")
-        leftovers = [path for path in self.disk.files if "/staging/" in path]
-        if leftovers:
-            raise Violation(f"staging was not cleaned: {leftovers}")
+
+    def _check_log(self, ctx: Context) -> None:
+        worse = [finding for finding in examine(ctx) if finding.severity is not Severity.NOTE]
+        if worse:
+            raise Violation(f"the doctor finds: {worse}")
+        with_data = {number for number, commit in self.disk.commits.items() if commit["files"]}
+        if silent := sorted(with_data - set(self.events)):
+            raise Violation(f"no events were sent of commits {silent}")
+
+
+@functools.cache
+def _config(arguments: tuple[tuple[str, Any], ...]) -> IngestConfig:
+    return IngestConfig.of(
+        {
+            "topics": [TOPIC],
+            "destination": "sim://disk",
+            "pipeline_id": "p",
+            "value_format": "json",
+            "file_format": "jsonl",
+            "bootstrap": "earliest",
+            "max_tasks": 2,
+            "target_task_bytes": 1024,
+            **dict(arguments),
+        }
+    )
 
 
 def check_errors(world: World) -> None:
-    """Actors may end because the store went away or their plan was ended; anything else is a fault of ours."""
+    """Actors may end because the store went away, their plan was ended or a replace is refused; all else is a fault."""
     for actor in world.scheduler.actors:
         error = actor.error
-        if error is not None and not isinstance(error, Transient | PlanEndedError):
+        if error is not None and not isinstance(error, Transient | PlanEndedError | PlanningError):
             raise Violation(f"{actor.name} ended with {error!r}") from error

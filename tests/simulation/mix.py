@@ -1,0 +1,119 @@
+"""What happens in one seed: which trouble there is, and which actors work at the same time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+from unittest import mock
+
+from airflow_kafka_hdfs.ingest import log
+from airflow_kafka_hdfs.ingest.requests import PlanRequest
+from airflow_kafka_hdfs.ingest.settings import Limits
+from tests.fakes.recall import remembered_records
+from tests.fakes.runtime import START
+from tests.simulation.world import TOPIC, Variant, World, check_errors
+
+VARIANTS = (
+    Variant(crash_share=0.0),
+    Variant(crash_share=0.02),
+    Variant(crash_share=0.01, lost_answers=0.1),
+    Variant(crash_share=0.01, stale_listings=0.5),
+    Variant(crash_share=0.005, lost_answers=0.05, stale_listings=0.2),
+)
+
+Body = Callable[[], None]
+
+
+@contextmanager
+def small_world() -> Iterator[None]:
+    """Checkpoints after a few commits, so that short histories have some; records decoded once, for speed."""
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(log, "CHECKPOINT_EVERY", 3))
+        stack.enter_context(remembered_records())
+        yield
+
+
+def simulate(seed: int) -> World:
+    """Run one seed to its end.
+
+    Raises:
+        Violation: an invariant is broken.
+    """
+    chance = random.Random(f"mix/{seed}")
+    policy = chance.choice(("full", "successful", "partial"))
+    world = World(seed, chance.choice(VARIANTS), {"publish_policy": policy})
+    _history(world, chance)
+    for name, body in chance.sample(_actors(world, chance), chance.randint(2, 4)):
+        world.scheduler.spawn(name, body)
+    world.scheduler.run()
+    check_errors(world)
+    world.settle()
+    return world
+
+
+def _history(world: World, chance: random.Random) -> None:
+    """What there is before the actors begin: records, holes, and often a run that went well."""
+    world.produce(chance.randint(2, 6))
+    if chance.random() < 0.3:
+        world.compact()
+    if chance.random() < 0.6:
+        world.quiet, variant, world.variant = True, world.variant, VARIANTS[0]
+        world.run("first")()
+        world.quiet, world.variant = False, variant
+        world.produce(chance.randint(1, 4))
+    if chance.random() < 0.4:
+        world.begin_transaction()
+        world.produce(chance.randint(0, 2))
+    world.clock.advance(1)
+
+
+def _actors(world: World, chance: random.Random) -> list[tuple[str, Body]]:
+    """All that may be at work; each seed takes up to four of them."""
+    tries = chance.randint(1, 2)
+    looks_alive = chance.random() < 0.7
+    limits = Limits(records=chance.randint(1, 4)) if chance.random() < 0.4 else Limits()
+    past = _span(world, chance)
+    return [
+        ("run-1", world.run("run-1", tries=tries, looks_alive=looks_alive)),
+        ("run-1 again", world.extract_again("run-1")),
+        ("run-2", world.run("run-2", tries=tries, limits=limits, looks_alive=looks_alive)),
+        ("backfill", world.run("backfill", past, tries=tries, looks_alive=looks_alive)),
+        ("replace", world.run("replace", _replacing(past), tries=tries)),
+        ("operator", world.operator()),
+        ("kafka", _kafka(world, chance.random() < 0.5)),
+    ]
+
+
+def _span(world: World, chance: random.Random) -> PlanRequest:
+    """A date range: often all that was, otherwise a part of it."""
+    now = world.clock.now().replace(microsecond=0)
+    seconds = int((now - START).total_seconds())
+    if seconds < 2 or chance.random() < 0.5:
+        return PlanRequest(range_end=now)
+    end = chance.randint(2, seconds)
+    start = START + timedelta(seconds=chance.randint(0, end - 1))
+    return PlanRequest(range_start=start, range_end=START + timedelta(seconds=end))
+
+
+def _replacing(past: PlanRequest) -> PlanRequest:
+    return PlanRequest(range_start=past.range_start, range_end=past.range_end, replace=True)
+
+
+def _kafka(world: World, denies: bool) -> Body:
+    """Producers go on, transactions end, and for a while nobody may read."""
+
+    def body() -> None:
+        for _ in range(world.random.randint(1, 12)):
+            world.scheduler.pause("kafka")
+        world.produce(2)
+        if denies:
+            world.cluster.deny(TOPIC, read_only=True)
+        for _ in range(world.random.randint(1, 12)):
+            world.scheduler.pause("kafka")
+        world.end_transactions()
+        world.cluster.allow(TOPIC)
+        world.produce(1)
+
+    return body
