@@ -5,15 +5,20 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import random
 from functools import cache
 
 import fastavro
 from fastavro.schema import to_parsing_canonical_form
 
+from airflow_kafka_hdfs.ingest.config import PackingConfig
 from airflow_kafka_hdfs.ingest.datum import tiers
 from airflow_kafka_hdfs.ingest.datum.ladder import Way, decide
 from airflow_kafka_hdfs.ingest.datum.packing import Batch, FixedPlaces, Packer, Route
 from airflow_kafka_hdfs.ingest.datum.program import compile_program
+from airflow_kafka_hdfs.ingest.estimating import Load
+from airflow_kafka_hdfs.ingest.packing import pack
+from airflow_kafka_hdfs.ingest.records import PartitionKey
 from tests.benchmarks.data import FRAME, Dataset
 from tests.benchmarks.measuring import Sample, stopwatch
 
@@ -69,6 +74,27 @@ def resolve() -> Sample:
                 io.BytesIO(), reader, fastavro.schemaless_reader(io.BytesIO(value[5:]), writer, reader)
             )
     return watch.sample(len(values))
+
+
+def pack_units() -> Sample:
+    """100,000 work units of 2,000 topics into 20 tasks; one unit of work is the whole."""
+    loads = _loads()
+    with stopwatch() as watch:
+        tasks = pack(loads, PackingConfig())
+    if len(tasks) != 20:
+        raise RuntimeError(f"{len(tasks)} tasks, expected 20")
+    return watch.sample(1)
+
+
+@cache
+def _loads() -> list[Load]:
+    chance = random.Random(7)
+    found = []
+    for number in range(100_000):
+        topic, size = f"topic-{number // 50}", int(1_000 * chance.paretovariate(1.2))
+        key = PartitionKey(topic=topic, partition=number % 50, cluster_id="bench", topic_id=f"id-{topic}")
+        found.append(Load(key, 0, size, size * 1_000.0, float(size)))
+    return found
 
 
 def walk(tier_name: str, dataset: Dataset) -> Sample:

@@ -89,6 +89,15 @@ ROWS = [
         under="walk numpy",
         target=1.3,
     ),
+    Row(
+        id="pack-100k",
+        name="pack 100,000 work units",
+        over="pack units",
+        target=0.5,
+        unit="s",
+        better="lower",
+        value=lambda sample: sample.wall,
+    ),
 ]
 
 
@@ -98,6 +107,7 @@ def offline_cases() -> dict[str, Case]:
     return {
         "splice": parts.splice,
         "resolve": parts.resolve,
+        "pack units": parts.pack_units,
         "walk compiled": partial(parts.walk, "compiled", small),
         "walk numpy": partial(parts.walk, "numpy", small),
     }
