@@ -48,8 +48,8 @@ def test_an_unreadable_record_is_the_only_finding_since_nothing_after_it_counts(
 def test_a_record_above_a_hole_is_an_error():
     job = healthy(2)
     job.store.delete(job.ctx.log.paths.commit(1))
-    whats = [finding.what for finding in examine(job.ctx) if finding.severity is Severity.ERROR]
-    assert any("commits/0/2 stands above the head 0" in what for what in whats)
+    texts = [finding.what for finding in examine(job.ctx) if finding.severity is Severity.ERROR]
+    assert any("commits/0/2 stands above the head 0" in what for what in texts)
 
 
 def test_a_checkpoint_that_differs_from_the_records_is_an_error():
