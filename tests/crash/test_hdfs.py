@@ -20,6 +20,8 @@ from tests.crash.scenarios import SCENARIOS, calls_of, deaths, dies, sampled, se
 from tests.fakes.store import InMemoryStore
 from tests.stack.hdfs import HdfsCluster
 
+pytestmark = pytest.mark.timeout(1200)  # about a minute each on a quiet machine
+
 BENCHES = {"webhdfs": webhdfs_bench, "native": native_bench}
 SIDE_BY_SIDE = 8
 

@@ -54,13 +54,13 @@ def simulate(seed: int) -> World:
 
 
 def _history(world: World, chance: random.Random) -> None:
-    """What there is before the actors begin: records, holes, and often a run that went well."""
+    """What there is before the actors begin: records, holes, and often a run that went well, or died late."""
     world.produce(chance.randint(2, 6))
     if chance.random() < 0.3:
         world.compact()
     if chance.random() < 0.6:
         world.quiet, variant, world.variant = True, world.variant, VARIANTS[0]
-        world.run("first")()
+        chance.choice((world.run("first"), world.dead_after_commit("first")))()
         world.quiet, world.variant = False, variant
         world.produce(chance.randint(1, 4))
     if chance.random() < 0.4:

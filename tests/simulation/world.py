@@ -15,6 +15,7 @@ from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
 from airflow_kafka_hdfs.exceptions import PlanEndedError, PlanningError, Transient
 from airflow_kafka_hdfs.ingest.collecting import collect
+from airflow_kafka_hdfs.ingest.committing import commit_plan
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.doctor import Severity, examine
@@ -223,6 +224,19 @@ class World:
             ctx, sources = self.ports(run_id)
             plan = make_plan(ctx, sources, self.config, PlanRequest()).plan
             self._work(plan, run_id, 1)
+
+        return body
+
+    def dead_after_commit(self, run_id: str) -> Callable[[], None]:
+        """A run that dies right after its commit: no file of it is in place."""
+
+        def body() -> None:
+            ctx, sources = self.ports(run_id)
+            plan = make_plan(ctx, sources, self.config, PlanRequest()).plan
+            for task in plan.tasks:
+                self._extraction(plan, run_id, task.index, Limits())()
+            commit_plan(ctx, plan, self.config.commit_policy([TOPIC]))
+            self.runs.alive[run_id] = False
 
         return body
 
