@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
+from airflow_kafka_hdfs.ports.store import StagedWriter
 from tests.crash.scenarios import SCENARIOS, Scenario, calls_of, deaths, dies, sampled
 from tests.fakes.faulty_store import Kind
 
@@ -15,6 +16,22 @@ from tests.fakes.faulty_store import Kind
 def _no_machine_dies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes die here and no machine, so nothing has to wait for the disk."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+class LocalMachine(LocalStore):
+    """Lets go of what dead processes had open, as their machine would."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._opened: list[StagedWriter] = []
+
+    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+        self._opened.append(super().create(path, private=private))
+        return self._opened[-1]
+
+    def let_go(self) -> None:
+        for writer in self._opened:
+            writer._file.close()  # type: ignore[attr-defined]  # `abort` would take the half-written file away
 
 
 DEATHS = (Kind.CRASH_BEFORE, Kind.CRASH_AFTER)
@@ -27,4 +44,6 @@ def test_the_store_may_die_at_any_call(scenario: Scenario, tmp_path: Path):
     others = deaths(calls, set(Kind) - set(DEATHS))
     folders = (tmp_path / str(number) for number in count())
     for death in (*deaths(calls, DEATHS), *sampled(others, 10, scenario.__name__)):
-        dies(scenario, death, LocalStore(next(folders)))
+        store = LocalMachine(next(folders))
+        dies(scenario, death, store)
+        store.let_go()

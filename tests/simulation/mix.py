@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -43,7 +44,8 @@ def simulate(seed: int) -> World:
     """
     chance = random.Random(f"mix/{seed}")
     policy = chance.choice(("full", "successful", "partial"))
-    world = World(seed, chance.choice(VARIANTS), {"publish_policy": policy})
+    variant = dataclasses.replace(chance.choice(VARIANTS), stickiness=chance.choice((0.0, 0.5, 0.9)))
+    world = World(seed, variant, {"publish_policy": policy})
     _history(world, chance)
     for name, body in chance.sample(_actors(world, chance), chance.randint(2, 4)):
         world.scheduler.spawn(name, body)

@@ -57,11 +57,13 @@ class Scheduler:
     Args:
         seed: decides everything.
         crash_share: chance that a chosen actor dies instead of going on.
+        stickiness: chance that the actor of the last step is chosen again, so that some are much faster than others.
     """
 
-    def __init__(self, seed: int, crash_share: float = 0.0) -> None:
+    def __init__(self, seed: int, crash_share: float = 0.0, stickiness: float = 0.0) -> None:
         self.random = random.Random(seed)
         self.crash_share = crash_share
+        self.stickiness = stickiness
         self.actors: list[Actor] = []
         self.trace: list[str] = []
         self.crashes = 0
@@ -81,11 +83,14 @@ class Scheduler:
 
     def run(self, until: Callable[[], bool] = lambda: False, most_steps: int = 100_000) -> None:
         """Let the actors go on until all are done."""
+        last: Actor | None = None
         for _ in range(most_steps):
             alive = [actor for actor in self.actors if not actor.done]
             if not alive or until():
                 return
-            actor = self.random.choice(alive)
+            stays = last is not None and not last.done and self.random.random() < self.stickiness
+            actor = last if stays and last is not None else self.random.choice(alive)
+            last = actor
             if self.crash_share and actor.calls and self.random.random() < self.crash_share:
                 self.trace.append(f"{actor.name} dies")
                 self.crashes += 1

@@ -49,11 +49,13 @@ class Variant:
         lost_answers: share of changing store calls whose answer is lost after they took effect.
         stale_listings: share of listings that miss their newest file.
         crash_share: chance per step that the actor at hand dies.
+        stickiness: chance per step that the same actor goes on.
     """
 
     lost_answers: float = 0.0
     stale_listings: float = 0.0
     crash_share: float = 0.01
+    stickiness: float = 0.0
 
 
 @dataclass
@@ -74,7 +76,7 @@ class World:
         self.random = random.Random(self.seed)
         self.clock = ManualClock()
         self.disk = Disk(lambda: self.clock.now().timestamp())
-        self.scheduler = Scheduler(self.seed, self.variant.crash_share)
+        self.scheduler = Scheduler(self.seed, self.variant.crash_share, self.variant.stickiness)
         self.cluster = FakeCluster(clock=self.clock, on_call=self._pause)
         self.runs = KnownRuns()
         self.quiet = False
