@@ -21,6 +21,10 @@ from airflow_kafka_hdfs.ports.store import Store
 GRACE = timedelta(hours=24)
 """Default grace period: longer than any task that a sane deployment lets run."""
 
+ORPHAN_GRACE = timedelta(hours=1)
+"""Least age of staging that no plan seems to have. That no plan has it is known from a listing alone, and listings of
+object stores may be stale, so even without any grace it has to be older than what a listing may miss."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
@@ -43,7 +47,7 @@ def collect(ctx: Context, *, grace: timedelta = GRACE, most: int = 20) -> Collec
     """Do a bounded part of the cleaning.
 
     Args:
-        grace: age below which nothing is touched.
+        grace: age below which nothing is touched; folders without a plan must be `ORPHAN_GRACE` old as well.
         most: plans looked at in this pass, oldest first.
 
     Raises:
@@ -73,7 +77,7 @@ def collect(ctx: Context, *, grace: timedelta = GRACE, most: int = 20) -> Collec
     return Collected(
         aborted=tuple(aborted),
         plans=tuple(settled),
-        staging=tuple(_orphans(ctx, folders, known, grace)),
+        staging=tuple(_orphans(ctx, folders, known, max(grace, ORPHAN_GRACE))),
         superseded=tuple(_superseded(ctx, view, grace, most)),
     )
 

@@ -480,6 +480,26 @@ def test_the_collector_ends_plans_of_dead_runs_and_spares_unpublished_commits():
     assert own_plans(dead.ctx) == []
 
 
+def test_a_stale_listing_of_plans_costs_no_staging_even_without_any_grace(monkeypatch: pytest.MonkeyPatch):
+    job = Job()
+    job.start(A)
+    plan = job.plan([(A, 0, 5)])
+    (entry,) = job.extract(plan, 0).units[0].files
+    commit_plan(job.ctx, plan, FULL)
+    listed = job.store.list
+    monkeypatch.setattr(job.store, "list", lambda path: [] if path == job.ctx.log.paths.plans else listed(path))
+    assert collect(job.ctx, grace=timedelta(seconds=-1)).staging == ()
+    assert entry.staged in job.store.files()
+
+
+def test_staging_without_a_plan_goes_once_no_listing_can_have_missed_its_plan():
+    job = Job()
+    job.store.put_if_absent(f"{job.ctx.log.data_paths.staging('20260101T000000Z-0000abcd', 0, 'a')}/file", b"x")
+    assert collect(job.ctx, grace=timedelta()).staging == ()
+    job.ctx.clock.advance(3700)
+    assert collect(job.ctx, grace=timedelta()).staging == ("20260101T000000Z-0000abcd",)
+
+
 def test_checkpoints_shorten_reading_and_equal_the_sum_of_all_records():
     job = Job()
     job.start(A)
