@@ -66,15 +66,18 @@ class LocalStore(Store):
 
     def create_blindly(self, path: str, data: bytes) -> bool:
         """Create a file without looking first; False if the name is taken. For the start-up probe."""
-        temp = temp_beside(path)
         with os_errors("put_if_absent", path):
-            target = self._resolve("put_if_absent", path)
+            target, temp = (self._resolve("put_if_absent", place) for place in (path, temp_beside(path)))
             self._make_folders(os.path.dirname(target), private=False)
-            self._write_whole(temp, data)
             try:
-                return _link(self._resolve("put_if_absent", temp), target)
+                with self._open_new(temp, self._file_mode) as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                return _link(temp, target)
             finally:
-                os.unlink(self._resolve("put_if_absent", temp))
+                with suppress(FileNotFoundError):
+                    os.unlink(temp)
 
     def get(self, path: str) -> bytes | None:
         """See `Store.get`."""
@@ -177,12 +180,6 @@ class LocalStore(Store):
         if not stat.S_ISREG(found.st_mode) or found.st_size != size:
             raise StoreRefusedError("promote", target, f"{_describe(found)} stands there, expected {size} bytes")
         return True
-
-    def _write_whole(self, path: str, data: bytes) -> None:
-        with self._open_new(self._resolve("put_if_absent", path), self._file_mode) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
 
     def _open_new(self, place: str, mode: int | None) -> BinaryIO:
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode)

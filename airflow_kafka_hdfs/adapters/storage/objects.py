@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 # Above this, s3fs copies in parts, and then without the condition.
 _LARGEST_SERVER_COPY = 5 * 10**9
+# Parts of an upload: s3fs would hold files of up to 100 MB in memory.
+_S3_UPLOAD = {"chunksize": 8 * 1024 * 1024, "max_concurrency": 2}
 # Errors of client libraries, by class name, that no further try will cure.
 _REFUSED = {
     "NoCredentialsError": "no credentials found; give them in the extra of the connection",
@@ -227,7 +229,8 @@ class ObjectStore(Store):
 
     def _put_file(self, action: str, path: str, file: Path) -> bool:
         self._refuse_emulation(action, path, "put_file")
-        return self._create(action, path, lambda key: self._fs.put_file(str(file), key, mode="create"))
+        options = _S3_UPLOAD if "s3" in self._protocols() else {}
+        return self._create(action, path, lambda key: self._fs.put_file(str(file), key, mode="create", **options))
 
     def _refuse_emulation(self, action: str, path: str, method: str) -> None:
         """Refuse fsspec's own `mode='create'`, which looks first and then replaces: two writers may both win."""
