@@ -181,7 +181,7 @@ def test_a_file_system_that_only_imitates_exclusive_creation_is_unsafe():
     from fsspec.implementations.memory import MemoryFileSystem
 
     class Imitation(MemoryFileSystem):
-        cacheable = False
+        cachable = False
         pipe_file = AbstractFileSystem.pipe_file
 
     store = ObjectStore(Imitation(), "/imitation", root="memory://imitation")
