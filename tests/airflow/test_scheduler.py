@@ -38,9 +38,10 @@ SCHEMA = {
 
 JOBS = '''
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from airflow_kafka_hdfs import KafkaToHdfsDag
+from airflow_kafka_hdfs.exceptions import Transient
 
 COMMON = {
     "destination": os.environ["KAFKA_HDFS_DESTINATION"] + "/jobs",
@@ -52,16 +53,44 @@ COMMON = {
 }
 
 
+class NotNow(Transient, RuntimeError):
+    pass
+
+
 def fragile(record):
-    """Fails the unit of a certain record until a file says that the world is mended."""
+    """Needs something at a certain record that is away until a file says that it is back."""
     if record.value["id"] == 7 and not os.path.exists(os.environ["KAFKA_HDFS_MENDED"]):
-        raise RuntimeError("the test wants it")
+        raise NotNow("the test wants it")
     return record.value
+
+
+def fragile_once(record):
+    """As `fragile`, and back by the next attempt."""
+    try:
+        return fragile(record)
+    except NotNow:
+        open(os.environ["KAFKA_HDFS_MENDED"], "a").close()
+        raise
 
 
 KafkaToHdfsDag("backfilled", schedule="@hourly", topics=["backfilled"], **COMMON)
 KafkaToHdfsDag(
-    "cleared", schedule=None, topics=["cleared"], converters=[fragile], target_task_bytes=4096, max_tasks=3, **COMMON
+    "cleared",
+    schedule=None,
+    topics=["cleared"],
+    converters=[fragile],
+    target_task_bytes=4096,
+    max_tasks=3,
+    extract_args={"retries": 0},
+    **COMMON,
+)
+KafkaToHdfsDag(
+    "retried",
+    schedule=None,
+    topics=["retried"],
+    converters=[fragile_once],
+    extract_args={"retry_delay": timedelta(seconds=1)},
+    **COMMON,
 )
 KafkaToHdfsDag("wide", schedule=None, topics=["wide"], target_task_bytes=16384, **COMMON)
 '''
@@ -198,16 +227,28 @@ def test_clearing_one_failed_mapped_task_completes_the_same_plan(lab: Lab, send:
     (instance,) = [
         one for one in lab.airflow.task_instances("cleared", run) if one["state"] == "failed" and one["map_index"] >= 0
     ]
-    assert instance["try_number"] == 1  # bad data is not tried again
-    assert "the test wants it" in lab.airflow.logs("cleared", run, "ingest.gate")
+    index = instance["map_index"]
+    assert f"extract[{index}] left no manifest" in lab.airflow.logs("cleared", run, "ingest.gate")
     assert ids_of(lab.data / "jobs", topic) == {}
 
     lab.mended.touch()
-    lab.airflow.clear("cleared", run, [("ingest.extract", instance["map_index"])])
+    lab.airflow.clear("cleared", run, [("ingest.extract", index)])
     assert lab.airflow.wait_run("cleared", run, 300) == "success"
     assert ids_of(lab.data / "jobs", topic) == {"2026/01/01/00": list(range(30))}
     plans = list((lab.data / "jobs/.kafka_hdfs/cleared.ingest/plans").iterdir())
     assert len(plans) == 1
+
+
+@pytest.mark.timeout(900)
+def test_a_mapped_task_is_tried_again_after_an_outage_and_its_files_count_once(lab: Lab, send: Any):
+    topic = lab.kafka.create_topic("retried")
+    send(topic, {0: [line(n, 0) for n in range(30)]})
+    lab.mended.unlink(missing_ok=True)
+    run, state = lab.airflow.run_to_end("retried", timeout=300)
+    assert state == "success", lab.airflow.task_states("retried", run)
+    (extract,) = [one for one in lab.airflow.task_instances("retried", run) if one["task_id"] == "ingest.extract"]
+    assert extract["try_number"] == 2
+    assert ids_of(lab.data / "jobs", topic) == {"2026/01/01/00": list(range(30))}
 
 
 @pytest.mark.timeout(900)
