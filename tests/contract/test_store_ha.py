@@ -134,7 +134,7 @@ def test_a_name_node_that_hangs_is_left_for_the_other_one(store, pair):
     assert [status.name for status in store.list("data")] == ["0"]
     if store.root.startswith("hdfs"):
         assert store.put_if_absent("log/1", b"record") is True
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 240
 
 
 def test_while_no_name_node_is_active_the_store_says_so_for_each_of_them(store, pair):

