@@ -37,7 +37,9 @@ class StagedWriter(Protocol):
 class Store(Protocol):
     """Files below one root. Paths are relative, `/`-separated, without `.` and `..`.
 
-    Implementations are thread-safe: independent calls run side by side. Listings are never cached.
+    Implementations are thread-safe: independent calls run side by side. Listings are never cached. The empty path
+    is the root itself, for `status` and `list` alone. A path that leaves the root or that some store can't hold
+    (`:`, control characters, elements over 255 bytes) is refused by every store with StoreRefusedError.
     """
 
     root: str
@@ -61,7 +63,12 @@ class Store(Protocol):
 
     @abstractmethod
     def get(self, path: str) -> bytes | None:
-        """Whole content of a file, None if there is none. Raises StoreUnavailableError, StoreRefusedError."""
+        """Whole content of a file, None if there is no file (a folder is none).
+
+        Raises:
+            StoreUnavailableError: the store is away.
+            StoreRefusedError: permission.
+        """
 
     @abstractmethod
     def status(self, path: str) -> FileStatus | None:
@@ -81,6 +88,10 @@ class Store(Protocol):
         Args:
             path: where; missing parents are created.
             private: make it readable by its owner alone where the store has modes.
+
+        Raises:
+            StoreUnavailableError: the store is away.
+            StoreRefusedError: the name is taken, permission, quota.
         """
 
     @abstractmethod
@@ -104,4 +115,9 @@ class Store(Protocol):
 
     @abstractmethod
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file, or with `recursive` a folder and all in it; missing is fine."""
+        """Delete a file, or with `recursive` a folder and all in it; missing is fine.
+
+        Raises:
+            StoreUnavailableError: it is unknown whether all of it is gone.
+            StoreRefusedError: permission, or a folder that is not empty without `recursive`.
+        """

@@ -150,3 +150,9 @@ def test_while_no_name_node_is_active_the_store_says_so_for_each_of_them(store, 
         assert "127.0.0.2" in str(answer.value)
     pair.fail_over()
     assert store.get("log/0") == b"record"
+
+
+def test_the_test_button_of_the_native_connection_is_green(store, pair):
+    from airflow_kafka_hdfs.hooks.hdfs_native import HdfsNativeHook
+
+    assert HdfsNativeHook().test_connection() == (True, "The name node answers.")
