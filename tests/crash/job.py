@@ -174,7 +174,7 @@ class Job:
 
     def extract(self, plan: Plan, task: int, before: Callable[[Call], None] | None = None) -> None:
         options = ExtractOptions(
-            tools=Tools(codecs=StandardCodecs(), settings={topic: config().topic(topic) for topic in TOPICS}),
+            tools=Tools(codecs=StandardCodecs(), settings=config().topic),
             stop=ManualStop(),
             progress=RecordedProgress(),
         )

@@ -203,7 +203,7 @@ class World:
     def options(self, limits: Limits) -> ExtractOptions:
         """As the extract operator hands them in."""
         return ExtractOptions(
-            tools=Tools(codecs=StandardCodecs(), settings={TOPIC: self.config.topic(TOPIC)}),
+            tools=Tools(codecs=StandardCodecs(), settings=self.config.topic),
             stop=ManualStop(),
             progress=RecordedProgress(),
             reading=ReadOptions(batch_records=3, limits=limits),
