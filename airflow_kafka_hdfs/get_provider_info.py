@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_kafka_hdfs.hooks.hdfs_native_form import HDFS_NATIVE_CONNECTION_TYPE
+from airflow_kafka_hdfs.hooks.lineage_options import LINEAGE_SECTION, lineage_section
 from airflow_kafka_hdfs.hooks.schema_registry_form import SCHEMA_REGISTRY_CONNECTION_TYPE
 
 _NAME = "Kafka to HDFS"
@@ -24,7 +25,10 @@ def get_provider_info() -> dict[str, Any]:
         "description": "Kafka topics to time-partitioned files on HDFS, exactly once, with lineage.",
         "integrations": [{"integration-name": _NAME, "tags": ["apache"]}],
         "operators": [
-            {"integration-name": _NAME, "python-modules": ["airflow_kafka_hdfs.operators.ingest"]},
+            {
+                "integration-name": _NAME,
+                "python-modules": ["airflow_kafka_hdfs.operators.ingest", "airflow_kafka_hdfs.operators.lineage"],
+            },
         ],
         "hooks": [
             {
@@ -32,6 +36,7 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [
                     "airflow_kafka_hdfs.hooks.hdfs_native",
                     "airflow_kafka_hdfs.hooks.kafka",
+                    "airflow_kafka_hdfs.hooks.lineage",
                     "airflow_kafka_hdfs.hooks.schema_registry",
                     "airflow_kafka_hdfs.hooks.storage",
                 ],
@@ -60,5 +65,6 @@ def get_provider_info() -> dict[str, Any]:
                     },
                 },
             },
+            LINEAGE_SECTION: lineage_section(),
         },
     }

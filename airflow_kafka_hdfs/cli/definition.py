@@ -7,6 +7,8 @@ from typing import Any
 from airflow.cli import cli_config
 from airflow.cli.cli_config import ActionCommand, CLICommand, GroupCommand, lazy_load_command
 
+from airflow_kafka_hdfs.cli.lineage import lineage_commands
+
 _COMMANDS = "airflow_kafka_hdfs.cli.commands"
 _STEERING = "airflow_kafka_hdfs.cli.steering"
 
@@ -122,6 +124,7 @@ def get_kafka_hdfs_cli_commands() -> list[CLICommand]:
                         ),
                     ),
                 ),
+                *lineage_commands(),
                 GroupCommand(
                     name="quarantine",
                     help="Bad records",

@@ -1,0 +1,138 @@
+"""How rows are written, found and locked in one kind of database."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cache
+from typing import Any, Protocol
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.engine import Connection
+
+Rows = Sequence[dict[str, Any]]
+
+
+class Statements(Protocol):
+    """What differs between databases."""
+
+    def lock(self, connection: Connection) -> None:
+        """Let nobody else load until this transaction ends."""
+
+    def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
+        """Insert rows in place of those with the same key."""
+
+    def among(self, columns: Sequence[sa.Column[Any]], values: Sequence[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
+        """Condition: the columns equal one of the values."""
+
+    def chunk(self, width: int) -> int:
+        """How many values of that many columns fit one `among`."""
+
+
+@cache
+def _upsert(insert: Any, table: sa.Table) -> Any:
+    """The statement of a table, built once."""
+    statement = insert(table)
+    key = [column.name for column in table.primary_key]
+    rest = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in key}
+    return statement.on_conflict_do_update(index_elements=key, set_=rest)
+
+
+class SqliteStatements:
+    """SQLite: transactions begin with the write lock, so there is nothing more to lock."""
+
+    def lock(self, connection: Connection) -> None:
+        """Nothing: `BEGIN IMMEDIATE` has the lock."""
+
+    def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
+        """Upsert."""
+        connection.execute(_upsert(sqlite_insert, table), rows)
+
+    def among(self, columns: Sequence[sa.Column[Any]], values: Sequence[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
+        """IN over one column or row values."""
+        return _in(columns, values)
+
+    def chunk(self, width: int) -> int:
+        """SQLite takes 32,766 parameters."""
+        return 10_000 // width
+
+
+class PostgresStatements:
+    """PostgreSQL."""
+
+    def lock(self, connection: Connection) -> None:
+        """Lock the offsets against other writers; readers go on."""
+        connection.execute(sa.text("LOCK TABLE lineage_offset IN SHARE ROW EXCLUSIVE MODE"))
+
+    def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
+        """Upsert."""
+        connection.execute(_upsert(postgresql_insert, table), rows)
+
+    def among(self, columns: Sequence[sa.Column[Any]], values: Sequence[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
+        """IN over one column or row values."""
+        return _in(columns, values)
+
+    def chunk(self, width: int) -> int:
+        """PostgreSQL takes 65,535 parameters, and plans long lists slowly."""
+        return 5_000 // width
+
+
+class PortableStatements:
+    """SQL that Redshift has: no upsert, no row values. Rows go through a temporary table, in one transaction."""
+
+    def lock(self, connection: Connection) -> None:
+        """Lock the offsets whole."""
+        connection.execute(sa.text("LOCK lineage_offset"))
+
+    def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
+        """Delete and insert from a temporary table."""
+        temporary = sa.Table(
+            f"put_{table.name}", sa.MetaData(), *(sa.Column(column.name, column.type) for column in table.columns)
+        )
+        columns = ", ".join(_quoted(column.name) for column in table.columns)
+        same = " AND ".join(
+            f"{table.name}.{_quoted(c.name)} = {temporary.name}.{_quoted(c.name)}" for c in table.primary_key
+        )
+        connection.execute(sa.text(f"CREATE TEMPORARY TABLE {temporary.name} (LIKE {table.name})"))
+        for start in range(0, len(rows), 1_000):
+            connection.execute(sa.insert(temporary).values(rows[start : start + 1_000]))
+        connection.execute(sa.text(f"DELETE FROM {table.name} USING {temporary.name} WHERE {same}"))  # noqa: S608 - names are ours
+        connection.execute(
+            sa.text(f"INSERT INTO {table.name} ({columns}) SELECT {columns} FROM {temporary.name}")  # noqa: S608 - names are ours
+        )
+        connection.execute(sa.text(f"DROP TABLE {temporary.name}"))
+
+    def among(self, columns: Sequence[sa.Column[Any]], values: Sequence[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
+        """IN over one column, ORs of ANDs over several."""
+        if len(columns) == 1:
+            return _in(columns, values)
+        return sa.or_(*(sa.and_(*(c == v for c, v in zip(columns, value, strict=True))) for value in values))
+
+    def chunk(self, width: int) -> int:
+        """Short statements keep the planner quick."""
+        return 200
+
+
+def _in(columns: Sequence[sa.Column[Any]], values: Collection[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
+    if len(columns) == 1:
+        return columns[0].in_([value[0] for value in values])
+    return sa.tuple_(*columns).in_(list(values))
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+def statements_for(dialect: str, *, portable: bool = False) -> Statements:
+    """The statements of a database.
+
+    Args:
+        dialect: SQLAlchemy's name of it.
+        portable: use the portable ones on PostgreSQL too.
+    """
+    if dialect == "sqlite":
+        return SqliteStatements()
+    if dialect == "postgresql" and not portable:
+        return PostgresStatements()
+    return PortableStatements()

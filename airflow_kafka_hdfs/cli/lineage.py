@@ -1,0 +1,122 @@
+"""`airflow kafka-hdfs lineage …`: first steps and loading."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow_kafka_hdfs.exceptions import KafkaHdfsError
+
+if TYPE_CHECKING:
+    from airflow.cli.cli_config import CLICommand
+
+_HERE = "airflow_kafka_hdfs.cli.lineage"
+
+
+def lineage_commands() -> list[CLICommand]:
+    """The group `lineage`, for the group `kafka-hdfs`."""
+    from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand, lazy_load_command
+
+    kafka = Arg(("--kafka-conn-id",), help="connection of the cluster; by default as configured")
+    warehouse = Arg(("--warehouse-conn-id",), help="connection of the database; by default as configured")
+    return [
+        GroupCommand(
+            name="lineage",
+            help="Which dataset feeds which",
+            subcommands=(
+                ActionCommand(
+                    name="init",
+                    help="Create topics and tables; safe to repeat",
+                    func=lazy_load_command(f"{_HERE}.init"),
+                    args=(
+                        kafka,
+                        warehouse,
+                        Arg(("--partitions",), help="partitions of new topics", type=int, default=6),
+                        Arg(
+                            ("--replication",),
+                            help="copies of new topics; -1: the brokers' default",
+                            type=int,
+                            default=-1,
+                        ),
+                    ),
+                ),
+                ActionCommand(
+                    name="load",
+                    help="Load the lineage topic into the warehouse",
+                    func=lazy_load_command(f"{_HERE}.load"),
+                    args=(
+                        kafka,
+                        warehouse,
+                        Arg(
+                            ("--forever",),
+                            help="go on until stopped, also while the warehouse is away",
+                            action="store_true",
+                        ),
+                    ),
+                ),
+            ),
+        )
+    ]
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Errors of ours end the command with their text, not with a trace."""
+    try:
+        yield
+    except KafkaHdfsError as error:
+        sys.exit(f"{type(error).__name__}: {error}")
+
+
+def init(args: argparse.Namespace) -> None:
+    """Create topics and tables."""
+    from airflow_kafka_hdfs.hooks.lineage import LineageHook
+
+    with _told():
+        hook = LineageHook(kafka_conn_id=args.kafka_conn_id, warehouse_conn_id=args.warehouse_conn_id)
+        for topic, made in hook.create_topics(partitions=args.partitions, replication=args.replication).items():
+            print(f"topic {topic}: {'created' if made else 'exists'}")
+        warehouse = hook.warehouse()
+        try:
+            warehouse.migrate()
+        finally:
+            warehouse.close()
+        print(f"warehouse {warehouse.where}: ready")
+        if not hook.settings.enabled:
+            print("lineage is off: set AIRFLOW__KAFKA_HDFS_LINEAGE__ENABLED=True and restart Airflow to collect it")
+
+
+def load(args: argparse.Namespace) -> None:
+    """Load what is in the topic, once or for ever."""
+    from airflow_kafka_hdfs.adapters.runtime import SystemClock
+    from airflow_kafka_hdfs.hooks.lineage import LineageHook
+    from airflow_kafka_hdfs.lineage.loading import Loader, LoadReport
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    with _told():
+        hook = LineageHook(kafka_conn_id=args.kafka_conn_id, warehouse_conn_id=args.warehouse_conn_id)
+        warehouse, source, dead_letters = hook.warehouse(), hook.letter_source(), hook.letter_box()
+        report = LoadReport()
+        try:
+            loader = Loader(
+                source,
+                warehouse,
+                SystemClock(),
+                topics=[hook.settings.topic],
+                dead_letters=dead_letters,
+                dead_letter_topic=hook.settings.dead_letter_topic,
+            )
+            report = loader.load_forever(stop) if args.forever else loader.load_available(stop)
+        finally:
+            source.close()
+            dead_letters.close()
+            warehouse.close()
+        print(json.dumps(report.to_json()))

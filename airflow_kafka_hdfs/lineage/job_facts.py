@@ -1,0 +1,205 @@
+"""Rows of jobs: what they say of themselves, their structure over time, and the facts that their runs tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_hdfs.lineage.events import EdgeMessage, RunMessage
+from airflow_kafka_hdfs.lineage.facts import FAILURES_FOR_FAILING, RUNS_FOR_FREQUENCY, failing, frequency
+from airflow_kafka_hdfs.lineage.identity import digest
+from airflow_kafka_hdfs.ports.lineage import LoadTransaction
+from airflow_kafka_hdfs.ports.lineage_rows import JobAttributeRow, JobRow, RunRow
+
+REGULAR_TYPES = frozenset({"scheduled", "asset_triggered"})
+_FINISHED_KEPT = max(FAILURES_FOR_FAILING, 10)
+ATTRIBUTES = ("team", "owners", "config_file", "relative_fileloc")
+VERSIONS = ("airflow", "provider", "python", "bundle", "bundle_version", "dag_version", "service", "image")
+
+RunChange = tuple[RunRow | None, RunRow]
+JobMessage = RunMessage | EdgeMessage
+
+
+class JobFacts:
+    """Brings rows of jobs and their attributes up to date.
+
+    Args:
+        transaction: where rows are read and written.
+    """
+
+    def __init__(self, transaction: LoadTransaction) -> None:
+        self._tx = transaction
+        self._stored: dict[str, JobRow] = {}
+
+    def load(self, job_ids: Iterable[str]) -> frozenset[str]:
+        """Read the rows of jobs; those that are known already are returned."""
+        wanted = [(job_id,) for job_id in set(job_ids) - self._stored.keys()]
+        self._stored.update({row.job_id: row for row in self._tx.rows(JobRow, ("job_id",), wanted)})
+        return frozenset(self._stored)
+
+    def write(self, runs: Mapping[tuple[str, str], RunChange], messages: Iterable[JobMessage]) -> None:
+        """Write the rows of jobs that these runs and messages change.
+
+        Args:
+            runs: (job id, run id) -> the run's row as it was and as it is.
+            messages: run and edge messages of the batch, superseded ones too.
+        """
+        jobs = dict(self._stored)
+        for message in messages:
+            fresh = _job_row(message)
+            have = jobs.get(fresh.job_id)
+            jobs[fresh.job_id] = fresh if have is None else _merge_jobs(have, fresh)
+        changed: dict[str, list[RunRow]] = {}
+        for before, row in runs.values():
+            if before != row:
+                changed.setdefault(row.job_id, []).append(row)
+        stored = self._attributes(changed)
+        attributes: list[JobAttributeRow] = []
+        for job_id, rows in changed.items():
+            rows.sort(key=lambda row: (row.run_after, row.run_id))
+            job = replace(jobs[job_id], **_recent(jobs[job_id], rows))
+            have_said = stored.get(job_id, {})
+            jobs[job_id], said = self._with_runs(job, rows, have_said)
+            attributes += [row for name, row in said.items() if have_said.get(name) != row]
+        self._tx.put([row for job_id, row in jobs.items() if self._stored.get(job_id) != row])
+        self._tx.put(attributes)
+
+    def _attributes(self, job_ids: Iterable[str]) -> dict[str, dict[str, JobAttributeRow]]:
+        found: dict[str, dict[str, JobAttributeRow]] = {}
+        for row in self._tx.rows(JobAttributeRow, ("job_id",), [(job_id,) for job_id in job_ids]):
+            found.setdefault(row.job_id, {})[row.name] = row
+        return found
+
+    def _with_runs(
+        self, job: JobRow, rows: list[RunRow], said: Mapping[str, JobAttributeRow]
+    ) -> tuple[JobRow, dict[str, JobAttributeRow]]:
+        if job.last_run is not None and (rows[0].run_after, rows[0].run_id) <= (job.last_run, job.last_run_id):
+            return self._from_all_runs(job)
+        attributes = dict(said)
+        for row in rows:
+            for name, value in _said(row).items():
+                if name not in attributes or attributes[name].value != value:
+                    attributes[name] = _attribute(job.job_id, name, value, row.run_after)
+            if row.structure_hash != job.structure_hash or job.structure_since is None:
+                job = replace(job, structure_hash=row.structure_hash, structure_since=row.run_after)
+            job = replace(job, last_run=row.run_after, last_run_id=row.run_id, last_outcome=row.outcome)
+        return job, attributes
+
+    def _from_all_runs(self, job: JobRow) -> tuple[JobRow, dict[str, JobAttributeRow]]:
+        """The same from every stored run, where a run came late or changed."""
+        runs = self._tx.job_runs(job.job_id)
+        newest = runs[0]
+        job = replace(
+            job,
+            structure_hash=newest.structure_hash,
+            structure_since=_since(runs, lambda row: row.structure_hash),
+            last_run=newest.run_after,
+            last_run_id=newest.run_id,
+            last_outcome=newest.outcome,
+        )
+        said = [(row, _said(row)) for row in runs]
+        attributes = {}
+        for name, value in said[0][1].items():
+            since = newest.run_after
+            for row, values in said:
+                if values.get(name) != value:
+                    break
+                since = row.run_after
+            attributes[name] = _attribute(job.job_id, name, value, since)
+        return job, attributes
+
+
+def _since(runs: list[RunRow], value: Any) -> datetime:
+    """First run of the unbroken row, newest first, with the newest run's value."""
+    since = runs[0].run_after
+    for row in runs:
+        if value(row) != value(runs[0]):
+            break
+        since = row.run_after
+    return since
+
+
+def _said(row: RunRow) -> dict[str, str]:
+    job, versions = json.loads(row.job), json.loads(row.versions)
+    said = {}
+    for name in ATTRIBUTES:
+        value = job.get(name, "")
+        said[name] = ", ".join(value) if isinstance(value, list) else str(value)
+    said.update({f"version.{name}": str(versions.get(name, "")) for name in VERSIONS})
+    return said
+
+
+def _attribute(job_id: str, name: str, value: str, since: datetime) -> JobAttributeRow:
+    return JobAttributeRow(attribute_id=digest(job_id, name), job_id=job_id, name=name, value=value, changed_at=since)
+
+
+def _recent(job: JobRow, rows: list[RunRow]) -> dict[str, Any]:
+    """The newest runs of a job with these added, and the facts made from them."""
+    recent = json.loads(job.recent)
+    scheduled = set(recent.get("scheduled", ()))
+    finished = {run_id: (when, outcome) for when, run_id, outcome in recent.get("finished", ())}
+    for row in rows:
+        if row.run_type in REGULAR_TYPES:
+            scheduled.add((row.logical_date or row.run_after).isoformat())
+        if row.run_type != "backfill" and row.outcome in ("success", "failed"):
+            finished[row.run_id] = (row.run_after.isoformat(), row.outcome)
+    dates = sorted(scheduled, key=datetime.fromisoformat)[-RUNS_FOR_FREQUENCY:]
+    last = sorted(
+        ((when, run_id, outcome) for run_id, (when, outcome) in finished.items()),
+        key=lambda item: (datetime.fromisoformat(item[0]), item[1]),
+    )[-_FINISHED_KEPT:]
+    rate = frequency([datetime.fromisoformat(text) for text in dates])
+    return {
+        "recent": json.dumps({"scheduled": dates, "finished": last}, separators=(",", ":")),
+        "frequency": rate.name,
+        "period_seconds": int(rate.period.total_seconds()),
+        "failing": failing([outcome for _, _, outcome in last]),
+    }
+
+
+def _job_row(message: JobMessage) -> JobRow:
+    job, run = message.envelope.job, message.envelope.run
+    return JobRow(
+        job_id=job.job_id,
+        instance=job.instance,
+        dag_id=job.dag_id,
+        domain=job.domain,
+        owners=", ".join(job.owners),
+        team=job.team,
+        tags=", ".join(job.tags),
+        config_file=job.config_file,
+        relative_fileloc=job.relative_fileloc,
+        description=job.description,
+        first_seen=run.run_after,
+        last_seen=run.run_after,
+        emitted_at=message.envelope.emitted_at,
+        event_id=message.event_id,
+    )
+
+
+def _merge_jobs(have: JobRow, fresh: JobRow) -> JobRow:
+    newest = max(have, fresh, key=_job_rank)
+    return replace(
+        have,
+        domain=newest.domain,
+        owners=newest.owners,
+        team=newest.team,
+        tags=newest.tags,
+        config_file=newest.config_file,
+        relative_fileloc=newest.relative_fileloc,
+        description=newest.description,
+        first_seen=min(have.first_seen, fresh.first_seen),
+        last_seen=max(have.last_seen, fresh.last_seen),
+        emitted_at=newest.emitted_at,
+        event_id=newest.event_id,
+    )
+
+
+def _job_rank(row: JobRow) -> tuple[Any, ...]:
+    return (
+        row.emitted_at, row.event_id, row.domain, row.owners, row.team, row.tags, row.config_file,
+        row.relative_fileloc, row.description,
+    )  # fmt: skip

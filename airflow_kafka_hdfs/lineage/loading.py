@@ -1,0 +1,246 @@
+"""The loader: from the lineage topic into the warehouse, each message once, whatever dies in between.
+
+Rows and the next offsets are written in one database transaction. A batch whose start is not where the warehouse
+stands is dropped and read again from there, so several loaders may run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, WarehouseUnavailableError
+from airflow_kafka_hdfs.lineage.events import Message, MessageError
+from airflow_kafka_hdfs.lineage.merging import GraphCache, Merge, Merged
+from airflow_kafka_hdfs.lineage.message_json import decode
+from airflow_kafka_hdfs.lineage.storage_text import pack
+from airflow_kafka_hdfs.ports.lineage import Letter, LetterBox, LetterSource, LoadTransaction, Warehouse
+from airflow_kafka_hdfs.ports.lineage_rows import OffsetRow, RawRow
+from airflow_kafka_hdfs.ports.runtime import Clock, StopSignal
+
+DEFAULT_GROUP = "warehouse"
+MAX_LETTERS = 2_000
+_NO_PROGRESS = 60.0
+_LOOK_AGAIN = 300.0
+"""Seconds after which a long-running loader assigns anew, so that added partitions are read."""
+_BACK_OFF = (1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+@dataclass(slots=True, kw_only=True)
+class LoadReport:
+    """What a loader did.
+
+    Attributes:
+        letters: messages taken from the topic.
+        bad: those that could not be used; they stand in `lineage_raw` with the problem, and in the dead-letter topic.
+        waiting: runs of the last batch whose task graph has not arrived.
+    """
+
+    letters: int = 0
+    bad: int = 0
+    batches: int = 0
+    runs: int = 0
+    edges: int = 0
+    waiting: int = 0
+    new_jobs: set[str] = field(default_factory=set)
+    updated_jobs: set[str] = field(default_factory=set)
+
+    def add(self, letters: int, bad: int, merged: Merged) -> None:
+        """Count one batch."""
+        self.letters += letters
+        self.bad += bad
+        self.batches += 1
+        self.runs += merged.runs
+        self.edges += merged.edges
+        self.waiting = merged.waiting
+        self.new_jobs |= set(merged.new_jobs)
+        self.updated_jobs |= set(merged.updated_jobs)
+
+    def to_json(self) -> dict[str, int]:
+        """Plain values for logs and results."""
+        return {
+            "letters": self.letters,
+            "bad": self.bad,
+            "batches": self.batches,
+            "runs": self.runs,
+            "edges": self.edges,
+            "waiting": self.waiting,
+            "new_jobs": len(self.new_jobs),
+            "updated_jobs": len(self.updated_jobs),
+        }
+
+
+class Loader:
+    """Loads messages into a warehouse.
+
+    Args:
+        source: where messages are read.
+        warehouse: where rows are kept.
+        clock: for `received_at` and for waiting.
+        topics: topics to read.
+        group: name under which offsets are kept.
+        max_letters: messages per transaction.
+        dead_letters: where unusable messages are sent as well, None for nowhere.
+        dead_letter_topic: the topic for them.
+    """
+
+    def __init__(
+        self,
+        source: LetterSource,
+        warehouse: Warehouse,
+        clock: Clock,
+        *,
+        topics: Collection[str],
+        group: str = DEFAULT_GROUP,
+        max_letters: int = MAX_LETTERS,
+        dead_letters: LetterBox | None = None,
+        dead_letter_topic: str = "",
+    ) -> None:
+        self._source = source
+        self._warehouse = warehouse
+        self._clock = clock
+        self._topics = tuple(topics)
+        self._group = group
+        self._max_letters = max_letters
+        self._dead_letters = dead_letters
+        self._dead_letter_topic = dead_letter_topic
+        self._cache = GraphCache()
+        self._stored: dict[tuple[str, int], int] | None = None
+
+    def load_available(self, stop: StopSignal | None = None) -> LoadReport:
+        """Load up to the end that the topics have now.
+
+        Raises:
+            KafkaUnavailableError, TopicFaultError, WarehouseUnavailableError, LineageError: what is in the
+                warehouse stays; a later call goes on from there.
+        """
+        report = LoadReport()
+        self._assign()
+        ends = {key: end for key, (start, end) in self._source.ends().items() if end > start}
+        moved = self._clock.monotonic()
+        before: Mapping[tuple[str, int], int] = {}
+        while not (stop is not None and stop.is_set()):
+            positions = self._source.positions()
+            if all(positions.get(key, 0) >= end for key, end in ends.items()):
+                break
+            if positions != before:
+                before, moved = positions, self._clock.monotonic()
+            elif self._clock.monotonic() - moved > _NO_PROGRESS:
+                raise KafkaUnavailableError(
+                    f"topics {', '.join(self._topics)}: no progress for {_NO_PROGRESS:.0f} s before {ends} was reached"
+                )
+            self.step(report, timeout=1.0)
+        return report
+
+    def load_forever(self, stop: StopSignal, report: LoadReport | None = None) -> LoadReport:
+        """Load until told to stop; while the warehouse is away, wait and read nothing.
+
+        Raises:
+            KafkaUnavailableError, TopicFaultError, LineageError: for the caller to decide on.
+        """
+        report = report or LoadReport()
+        failures, assigned = 0, self._clock.monotonic()
+        while not stop.is_set():
+            if self._clock.monotonic() - assigned > _LOOK_AGAIN:
+                self._stored, assigned = None, self._clock.monotonic()
+            try:
+                self.step(report, timeout=1.0)
+                failures = 0
+            except WarehouseUnavailableError:
+                self._clock.sleep(_BACK_OFF[min(failures, len(_BACK_OFF) - 1)])
+                failures += 1
+        return report
+
+    def step(self, report: LoadReport, *, timeout: float) -> int:
+        """Read and load one batch.
+
+        Args:
+            report: counts what was done.
+            timeout: seconds to wait for messages.
+
+        Returns:
+            Number of messages loaded; 0 also where another loader was faster.
+        """
+        self._assign()
+        letters = self._source.poll(self._max_letters, timeout)
+        if not letters:
+            return 0
+        messages, raws = self._read(letters)
+        bad = [raw for raw in raws if raw.problem]
+        stored, self._stored = self._stored or {}, None
+        self._bury(letters, bad)
+        with self._warehouse.transaction() as tx:
+            following = self._advance(tx, letters, stored)
+            if following is None:
+                return 0
+            tx.put(raws)
+            merged = Merge(tx, self._cache).apply(messages)
+        self._stored = following
+        report.add(len(letters), len(bad), merged)
+        return len(letters)
+
+    def _assign(self) -> None:
+        """Start reading where the warehouse stands, unless what was read last is known to be kept."""
+        if self._stored is None:
+            stored = dict(self._warehouse.offsets(self._group))
+            self._source.assign(self._topics, stored)
+            self._stored = stored
+
+    def _read(self, letters: Sequence[Letter]) -> tuple[list[Message], list[RawRow]]:
+        now = self._clock.now()
+        messages: list[Message] = []
+        raws: list[RawRow] = []
+        for letter in letters:
+            event_id, kind, problem = "", "invalid", ""
+            try:
+                message = decode(letter.value)
+                event_id, kind = message.event_id, type(message).__name__.removesuffix("Message").lower()
+                messages.append(message)
+            except MessageError as error:
+                problem = str(error)
+            raws.append(
+                RawRow(
+                    topic=letter.topic,
+                    partition=letter.partition,
+                    offset=letter.offset,
+                    event_id=event_id,
+                    type="task_io" if kind == "taskio" else kind,
+                    received_at=now,
+                    body=_readable(letter.value, plain=not problem),
+                    problem=_readable(problem.encode("utf-8", "replace"))[:2000],
+                )
+            )
+        return messages, raws
+
+    def _bury(self, letters: Sequence[Letter], bad: Sequence[RawRow]) -> None:
+        """Send bad messages on before they count as read: they may come twice there, never get lost."""
+        if self._dead_letters is None or not bad:
+            return
+        values = {(letter.topic, letter.partition, letter.offset): letter.value for letter in letters}
+        for raw in bad:
+            where = (raw.topic, raw.partition, raw.offset)
+            key = f"{raw.topic}/{raw.partition}/{raw.offset}".encode()
+            self._dead_letters.send(self._dead_letter_topic, key, values[where] or b"")
+        self._dead_letters.flush(10.0)
+
+    def _advance(
+        self, tx: LoadTransaction, letters: Sequence[Letter], expected: Mapping[tuple[str, int], int]
+    ) -> dict[tuple[str, int], int] | None:
+        """Move the stored offsets over this batch; None if they are not where reading began any more."""
+        following = {(letter.topic, letter.partition): letter.offset + 1 for letter in letters}
+        stored = {(r.topic, r.partition): r.next_offset for r in tx.rows(OffsetRow, ("group",), [(self._group,)])}
+        if any(stored.get(key) != expected.get(key) for key in following):
+            return None
+        tx.put(
+            [
+                OffsetRow(group=self._group, topic=topic, partition=partition, next_offset=offset)
+                for (topic, partition), offset in following.items()
+            ]
+        )
+        return {**expected, **following}
+
+
+def _readable(value: bytes | None, *, plain: bool = False) -> str:
+    """Text that every database takes: bad bytes and NUL replaced; damaged messages are cut, long ones packed."""
+    text = (value or b"").decode("utf-8", "replace").replace("\x00", "\ufffd")
+    return pack(text) if plain else text[:15_000]

@@ -1,0 +1,426 @@
+"""From messages to rows: what a batch changes in the warehouse.
+
+Every table is a function of the set of messages, so order, repetition and batching of messages never matter: runs,
+reports and edge messages keep the newest of their kind, pairs of a run are derived anew from what is kept, and an
+edge is summed up from its runs. A guess that could depend on the order of arrival is computed from rows instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_kafka_hdfs.lineage.edge_sums import EdgeSums
+from airflow_kafka_hdfs.lineage.events import EdgeMessage, Message, RunMessage, TaskIoMessage
+from airflow_kafka_hdfs.lineage.expansion import declared_pairs, run_lineage
+from airflow_kafka_hdfs.lineage.identity import ALIAS_NAMESPACE, DatasetId
+from airflow_kafka_hdfs.lineage.job_facts import JobFacts
+from airflow_kafka_hdfs.lineage.message_json import decode_facts, decode_report, encode_facts, encode_report, filled
+from airflow_kafka_hdfs.lineage.pairs import Options, PairState
+from airflow_kafka_hdfs.lineage.registration import Registration
+from airflow_kafka_hdfs.lineage.storage_text import pack, unpack
+from airflow_kafka_hdfs.lineage.workflow import Workflow, decode_workflow, encode_workflow
+from airflow_kafka_hdfs.ports.lineage import LoadTransaction
+from airflow_kafka_hdfs.ports.lineage_rows import EdgeRunRow, JobVersionRow, RunRow, StageRow, TaskIoRow
+
+RunKey = tuple[str, str]
+FROM_GRAPH = "graph"
+FROM_MESSAGE = "message"
+_CACHED_GRAPHS = 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What a batch changed.
+
+    Attributes:
+        runs: runs whose pairs were derived anew.
+        edges: pairs written or taken back.
+        new_jobs, updated_jobs: ids of DAGs seen for the first time, and of those whose structure is new.
+        waiting: runs whose task graph has not arrived.
+    """
+
+    runs: int = 0
+    edges: int = 0
+    new_jobs: tuple[str, ...] = ()
+    updated_jobs: tuple[str, ...] = ()
+    waiting: int = 0
+
+
+class GraphCache:
+    """Task graphs by hash with the pairs that they promise, so that a steady DAG is decoded once."""
+
+    def __init__(self, size: int = _CACHED_GRAPHS) -> None:
+        self._size = size
+        self._graphs: OrderedDict[str, Workflow] = OrderedDict()
+        self._declared: OrderedDict[tuple[str, Options], frozenset[tuple[DatasetId, DatasetId]]] = OrderedDict()
+
+    def get(self, structure_hash: str) -> Workflow | None:
+        """The graph, None if it is not cached."""
+        return self._graphs.get(structure_hash)
+
+    def add(self, structure_hash: str, graph: Workflow) -> None:
+        """Keep a graph; the oldest ones go."""
+        self._graphs[structure_hash] = graph
+        while len(self._graphs) > self._size:
+            self._graphs.popitem(last=False)
+
+    def declared(
+        self, structure_hash: str, graph: Workflow, options: Options
+    ) -> frozenset[tuple[DatasetId, DatasetId]]:
+        """The pairs that the graph promises."""
+        key = (structure_hash, options)
+        found = self._declared.get(key)
+        if found is None:
+            found = self._declared[key] = declared_pairs(graph, options)
+            while len(self._declared) > self._size:
+                self._declared.popitem(last=False)
+        return found
+
+
+@dataclass(slots=True)
+class _RunState:
+    """One touched run while it is merged."""
+
+    before: RunRow | None = None
+    row: RunRow | None = None
+    reports: dict[tuple[str, int], TaskIoRow] = field(default_factory=dict)
+    edges: dict[tuple[str, str], EdgeRunRow] = field(default_factory=dict)
+    told: dict[tuple[str, str], EdgeRunRow] = field(default_factory=dict)
+    fresh_reports: list[TaskIoRow] = field(default_factory=list)
+
+
+class Merge:
+    """Merges one batch in one transaction.
+
+    Args:
+        transaction: where rows are read and written.
+        cache: graphs kept over batches.
+    """
+
+    def __init__(self, transaction: LoadTransaction, cache: GraphCache) -> None:
+        self._tx = transaction
+        self._cache = cache
+        self._runs: dict[RunKey, _RunState] = {}
+        self._registration = Registration(transaction)
+        self._jobs = JobFacts(transaction)
+        self._edges = EdgeSums(transaction)
+        self._versions: dict[tuple[str, str], JobVersionRow] = {}
+
+    def apply(self, messages: Iterable[Message]) -> Merged:
+        """Merge messages and write what they change.
+
+        Args:
+            messages: in any order, with or without repetitions.
+
+        Raises:
+            LineageError: a stored row can't be read.
+            WarehouseUnavailableError: the database is away.
+        """
+        batch = list(messages)
+        self._registration.note(batch)
+        self._load({(m.envelope.job.job_id, m.envelope.run.run_id) for m in batch})
+        for message in batch:
+            self._take(message)
+        new_jobs, updated_jobs, waiting = self._write_versions(m for m in batch if isinstance(m, RunMessage))
+        self._write_runs()
+        for key, state in self._runs.items():
+            self._derive(key, state)
+        edges = self._edges.write()
+        self._jobs.write(
+            {key: (state.before, state.row) for key, state in self._runs.items() if state.row},
+            [m for m in batch if not isinstance(m, TaskIoMessage)],
+        )
+        self._registration.write()
+        self._tx.end_edges({job_id for job_id, _ in self._runs})
+        return Merged(runs=len(self._runs), edges=edges, new_jobs=new_jobs, updated_jobs=updated_jobs, waiting=waiting)
+
+    def _load(self, keys: set[RunKey]) -> None:
+        fresh = [key for key in keys if key not in self._runs]
+        for key in fresh:
+            self._runs[key] = _RunState()
+        columns = ("job_id", "run_id")
+        for run in self._tx.rows(RunRow, columns, fresh):
+            state = self._runs[run.job_id, run.run_id]
+            state.before = state.row = run
+        for report in self._tx.rows(TaskIoRow, columns, fresh):
+            self._runs[report.job_id, report.run_id].reports[report.task_id, report.map_index] = report
+        for edge in self._tx.rows(EdgeRunRow, columns, fresh):
+            state = self._runs[edge.job_id, edge.run_id]
+            state.edges[edge.source_id, edge.target_id] = edge
+            if edge.origin == FROM_MESSAGE:
+                state.told[edge.source_id, edge.target_id] = edge
+
+    def _take(self, message: Message) -> None:
+        state = self._runs[message.envelope.job.job_id, message.envelope.run.run_id]
+        if isinstance(message, RunMessage):
+            row = run_row(message)
+            if state.row is None or _run_rank(row) > _run_rank(state.row):
+                state.row = row
+        elif isinstance(message, TaskIoMessage):
+            report = _report_row(message)
+            key = (report.task_id, report.map_index)
+            have = state.reports.get(key)
+            if have is None or _report_rank(report) > _report_rank(have):
+                state.reports[key] = report
+                state.fresh_reports.append(report)
+        elif message.target.dataset.namespace != ALIAS_NAMESPACE:
+            edge = _edge_row(message)
+            pair = (edge.source_id, edge.target_id)
+            told = state.told.get(pair)
+            if told is None or _edge_rank(edge) > _edge_rank(told):
+                state.told[pair] = edge
+
+    def _write_versions(self, messages: Iterable[RunMessage]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
+        batch = list(messages)
+        self._load_versions({(m.envelope.job.job_id, m.structure_hash) for m in batch})
+        known_jobs = self._jobs.load(job_id for job_id, _ in self._runs)
+        before = dict(self._versions)
+        for message in batch:
+            self._take_version(message)
+        changed = {key: row for key, row in self._versions.items() if before.get(key) != row}
+        self._tx.put(list(changed.values()))
+        arrived = {key for key, row in changed.items() if row.graph and not (key in before and before[key].graph)}
+        self._wake(arrived)
+        waiting = self._stage()
+        new = {job for job, _ in changed if job not in known_jobs}
+        updated = {job for job, _ in changed.keys() - before.keys() if job in known_jobs}
+        return tuple(sorted(new)), tuple(sorted(updated)), waiting
+
+    def _load_versions(self, more: set[tuple[str, str]]) -> None:
+        """Read the structures of the runs at hand, and some more."""
+        wanted = more | {(row.job_id, row.structure_hash) for s in self._runs.values() if (row := s.row)}
+        missing = wanted - self._versions.keys()
+        for version in self._tx.rows(JobVersionRow, ("job_id", "structure_hash"), missing):
+            self._versions[version.job_id, version.structure_hash] = version
+
+    def _take_version(self, message: RunMessage) -> None:
+        key = (message.envelope.job.job_id, message.structure_hash)
+        have, fresh = self._versions.get(key), _version_row(message)
+        if message.graph is not None:
+            self._cache.add(message.structure_hash, message.graph)
+        if have is None:
+            self._versions[key] = fresh
+            return
+        newest = max(have, fresh, key=lambda row: (row.emitted_at, row.dag_version, row.bundle, row.bundle_version))
+        self._versions[key] = JobVersionRow(
+            job_id=have.job_id,
+            structure_hash=have.structure_hash,
+            graph=have.graph or fresh.graph,
+            dag_version=newest.dag_version,
+            bundle=newest.bundle,
+            bundle_version=newest.bundle_version,
+            valid_from=min(have.valid_from, fresh.valid_from),
+            valid_to=max(have.valid_to, fresh.valid_to),
+            emitted_at=newest.emitted_at,
+        )
+
+    def _wake(self, arrived: set[tuple[str, str]]) -> None:
+        """Take up the runs that waited for the graphs that are here now."""
+        if not arrived:
+            return
+        waited = self._tx.rows(StageRow, ("job_id", "structure_hash"), arrived)
+        self._load({(row.job_id, row.run_id) for row in waited})
+        self._load_versions(set())
+        self._tx.delete(StageRow, [(row.event_id,) for row in waited])
+
+    def _stage(self) -> int:
+        """Note the runs that have to wait for their graph."""
+        waiting = [
+            StageRow(
+                event_id=row.event_id,
+                job_id=row.job_id,
+                run_id=row.run_id,
+                structure_hash=row.structure_hash,
+                emitted_at=row.emitted_at,
+            )
+            for state in self._runs.values()
+            if (row := state.row) is not None and not self._versions[row.job_id, row.structure_hash].graph
+        ]
+        self._tx.put(waiting)
+        return len(waiting)
+
+    def _write_runs(self) -> None:
+        """Reports are written before pairs are derived; run rows after, with what was derived."""
+        self._tx.put([row for state in self._runs.values() for row in _last_of_each(state.fresh_reports)])
+
+    def _graph(self, row: RunRow) -> Workflow | None:
+        version = self._versions[row.job_id, row.structure_hash]
+        if not version.graph:
+            return None
+        graph = self._cache.get(row.structure_hash)
+        if graph is None:
+            graph = decode_workflow(json.loads(unpack(version.graph)))
+            self._cache.add(row.structure_hash, graph)
+        return graph
+
+    def _derive(self, key: RunKey, state: _RunState) -> None:
+        row = state.row
+        told = max((edge.clear_number for edge in state.told.values()), default=-1)
+        graph = self._graph(row) if row is not None and row.clear_number >= told else None
+        if row is not None and graph is not None:
+            edges, row = self._from_graph(row, graph, state)
+            state.row = row
+        else:
+            clear = max(told, row.clear_number if row is not None else 0)
+            edges = {pair: edge for pair, edge in state.told.items() if edge.clear_number == clear}
+            if row is not None and edges:
+                told_facts = {"pairs": len(edges), "compressed": False, "attempts": 1, "incomplete": "[]"}
+                row = state.row = _changed(row, told_facts)
+        if row is not None and row != state.before:
+            self._tx.put([row])
+        self._edges.note(key, state.edges, edges)
+
+    def _from_graph(
+        self, row: RunRow, graph: Workflow, state: _RunState
+    ) -> tuple[dict[tuple[str, str], EdgeRunRow], RunRow]:
+        facts, options = decode_facts(json.loads(unpack(row.facts)))
+        reports = [
+            decode_report(json.loads(unpack(report.body)))
+            for report in state.reports.values()
+            if report.clear_number == row.clear_number
+        ]
+        declared = self._cache.declared(row.structure_hash, graph, options)
+        found = run_lineage(graph, facts, reports, options, declared)
+        columns: dict[tuple[DatasetId, DatasetId], list[list[Any]]] = {}
+        for edge in found.columns:
+            columns.setdefault((edge.source, edge.target), []).append(
+                [edge.source_field, edge.target_field, edge.direct, edge.subtype, edge.masking]
+            )
+        rows = {}
+        for pair in found.derivation.pairs:
+            ends = (pair.source, pair.target)
+            source_id, target_id = pair.source.key, pair.target.key
+            rows[source_id, target_id] = EdgeRunRow(
+                job_id=row.job_id,
+                run_id=row.run_id,
+                source_id=source_id,
+                target_id=target_id,
+                run_after=row.run_after,
+                state=pair.state.value,
+                outcome=row.outcome,
+                evidence=" ".join(pair.evidence),
+                instances=pair.instances,
+                path=_text(list(pair.path)),
+                declared=ends in found.declared,
+                origin=FROM_GRAPH,
+                clear_number=row.clear_number,
+                columns=_text(columns[ends]) if ends in columns else "",
+                emitted_at=row.emitted_at,
+            )
+        changes = {
+            "pairs": found.derivation.count,
+            "compressed": found.derivation.compressed,
+            "attempts": found.attempts,
+            "incomplete": _text(list(found.incomplete)),
+        }
+        return rows, _changed(row, changes)
+
+
+def _changed(row: RunRow, changes: Mapping[str, Any]) -> RunRow:
+    return RunRow(**{name: changes.get(name, getattr(row, name)) for name in RunRow.__slots__})
+
+
+def _last_of_each(reports: list[TaskIoRow]) -> list[TaskIoRow]:
+    return list({(report.task_id, report.map_index): report for report in reports}.values())
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _run_rank(row: RunRow) -> tuple[Any, ...]:
+    return row.clear_number, row.emitted_at, row.outcome, row.structure_hash, row.facts, row.job, row.versions
+
+
+def _report_rank(row: TaskIoRow) -> tuple[Any, ...]:
+    return row.clear_number, row.try_number, row.complete, row.emitted_at, row.body
+
+
+def _edge_rank(row: EdgeRunRow) -> tuple[Any, ...]:
+    said = (row.state, row.outcome, row.evidence, row.path, row.columns, row.declared, row.instances)
+    return row.clear_number, row.emitted_at, *said
+
+
+def run_row(message: RunMessage) -> RunRow:
+    """The row of a run message."""
+    run, job = message.envelope.run, message.envelope.job
+    return RunRow(
+        job_id=job.job_id,
+        run_id=run.run_id,
+        clear_number=run.clear_number,
+        run_type=run.run_type,
+        triggered_by=run.triggered_by,
+        logical_date=run.logical_date,
+        interval_start=run.interval_start,
+        interval_end=run.interval_end,
+        run_after=run.run_after,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        outcome=run.outcome,
+        reason=run.reason,
+        versions=_text(filled(message.envelope.versions)),
+        job=_text(filled(job)),
+        structure_hash=message.structure_hash,
+        facts=pack(_text(encode_facts(message.facts, message.options))),
+        pairs=message.pairs,
+        compressed=message.compressed,
+        emitted_at=message.envelope.emitted_at,
+        event_id=message.event_id,
+    )
+
+
+def _version_row(message: RunMessage) -> JobVersionRow:
+    versions, run = message.envelope.versions, message.envelope.run
+    return JobVersionRow(
+        job_id=message.envelope.job.job_id,
+        structure_hash=message.structure_hash,
+        graph=pack(_text(encode_workflow(message.graph))) if message.graph is not None else "",
+        dag_version=versions.dag_version,
+        bundle=versions.bundle,
+        bundle_version=versions.bundle_version,
+        valid_from=run.run_after,
+        valid_to=run.run_after,
+        emitted_at=message.envelope.emitted_at,
+    )
+
+
+def _report_row(message: TaskIoMessage) -> TaskIoRow:
+    report = message.report
+    return TaskIoRow(
+        job_id=message.envelope.job.job_id,
+        run_id=message.envelope.run.run_id,
+        task_id=report.task_id,
+        map_index=report.map_index,
+        clear_number=message.envelope.run.clear_number,
+        try_number=report.try_number,
+        complete=report.complete,
+        state=report.state,
+        body=pack(_text(encode_report(report))),
+        emitted_at=message.envelope.emitted_at,
+    )
+
+
+def _edge_row(message: EdgeMessage) -> EdgeRunRow:
+    run = message.envelope.run
+    columns = [[c.source_field, c.target_field, c.direct, c.subtype, c.masking] for c in message.columns]
+    return EdgeRunRow(
+        job_id=message.envelope.job.job_id,
+        run_id=run.run_id,
+        source_id=message.source.dataset.key,
+        target_id=message.target.dataset.key,
+        run_after=run.run_after,
+        state=PairState(message.state).value,
+        outcome=run.outcome,
+        evidence=" ".join(message.evidence),
+        instances=message.instances,
+        path=_text(list(message.path)),
+        declared=message.declared,
+        origin=FROM_MESSAGE,
+        clear_number=run.clear_number,
+        columns=_text(columns) if columns else "",
+        emitted_at=message.envelope.emitted_at,
+    )

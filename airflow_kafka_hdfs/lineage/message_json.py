@@ -1,0 +1,428 @@
+"""Messages of lineage as JSON: versioned, bounded in size, and read back with every mistake named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, replace
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from airflow_kafka_hdfs.exceptions import LineageError
+from airflow_kafka_hdfs.lineage.columns import ColumnEdge
+from airflow_kafka_hdfs.lineage.events import (
+    DatasetDetail,
+    EdgeMessage,
+    Envelope,
+    Job,
+    Message,
+    MessageError,
+    Run,
+    RunMessage,
+    TaskIoMessage,
+    Versions,
+)
+from airflow_kafka_hdfs.lineage.identity import DatasetId
+from airflow_kafka_hdfs.lineage.pairs import Flow, Intermediates, Options, PairState
+from airflow_kafka_hdfs.lineage.workflow import (
+    DatasetTable,
+    RunFacts,
+    TaskIo,
+    decode_columns,
+    decode_datasets,
+    decode_explicit,
+    decode_uses,
+    decode_workflow,
+    encode_columns,
+    encode_explicit,
+    encode_uses,
+    encode_workflow,
+    key_text,
+)
+
+SCHEMA_VERSION = 1
+MAX_DESCRIPTION = 2_000
+MAX_PATH = 50
+MAX_COLUMNS = 500
+MAX_BYTES = 256 * 1024
+MAX_TEXT = 20_000
+
+_TIMES = ("logical_date", "run_after", "started_at", "ended_at")
+
+
+def encode(message: Message) -> bytes:
+    """The message as JSON in UTF-8, at most 256 kB; what had to go is named in `truncated`."""
+    body = _encode(message)
+    data = _dump(body)
+    if len(data) <= MAX_BYTES:
+        return data
+    for field_name in ("columns", "datasets_detail", "graph", "states", "path"):
+        if field_name not in body and field_name not in body.get("edge", {}):
+            continue
+        (body["edge"] if field_name in body.get("edge", {}) else body).pop(field_name)
+        body["truncated"] = [*body.get("truncated", []), field_name]
+        data = _dump(body)
+        if len(data) <= MAX_BYTES:
+            break
+    return data
+
+
+def _dump(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
+def _encode(message: Message) -> dict[str, Any]:
+    kind = {EdgeMessage: "edge", RunMessage: "run", TaskIoMessage: "task_io"}[type(message)]
+    envelope = message.envelope
+    body: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "type": kind,
+        "event_id": message.event_id,
+        "emitted_at": envelope.emitted_at.isoformat(),
+        "job": filled(envelope.job),
+        "run": _encode_job_run(envelope.run),
+        "versions": filled(envelope.versions),
+    }
+    if len(envelope.job.description) > MAX_DESCRIPTION:
+        body["job"]["description"] = envelope.job.description[:MAX_DESCRIPTION]
+        body["truncated"] = ["description"]
+    if isinstance(message, EdgeMessage):
+        body.update(_encode_edge(message))
+    elif isinstance(message, RunMessage):
+        body.update(_encode_run(message))
+    else:
+        body.update(_encode_io(message))
+    return body
+
+
+def filled(value: Any) -> dict[str, Any]:
+    """The fields of a plain value that are not empty, as JSON values."""
+    found: dict[str, Any] = {}
+    for name in value.__slots__:
+        item = getattr(value, name)
+        if item not in ("", None, ()):
+            found[name] = (
+                item.isoformat() if isinstance(item, datetime) else list(item) if type(item) is tuple else item
+            )
+    return found
+
+
+def _encode_job_run(run: Run) -> dict[str, Any]:
+    body = filled(run)
+    start, end = body.pop("interval_start", None), body.pop("interval_end", None)
+    if start or end:
+        body["data_interval"] = [start, end]
+    return body
+
+
+def _encode_edge(message: EdgeMessage) -> dict[str, Any]:
+    edge: dict[str, Any] = {
+        "state": message.state.value,
+        "evidence": list(message.evidence),
+        "flow": message.flow.value,
+        "path": list(message.path[:MAX_PATH]),
+        "path_length": len(message.path),
+        "instances": message.instances,
+        "declared": message.declared,
+        "self": message.source.dataset == message.target.dataset,
+        "compressed": False,
+    }
+    if message.columns:
+        edge["columns"] = [
+            [c.source_field, c.target_field, c.direct, c.subtype, c.masking] for c in message.columns[:MAX_COLUMNS]
+        ]
+    return {"source": _encode_detail(message.source), "target": _encode_detail(message.target), "edge": edge}
+
+
+def _encode_detail(detail: DatasetDetail) -> dict[str, Any]:
+    collection, table = location(detail.dataset)
+    body: dict[str, Any] = {
+        "namespace": detail.dataset.namespace,
+        "name": detail.dataset.name,
+        "collection": collection,
+        "table": table,
+    }
+    for name in ("schema_id", "schema_version", "subset"):
+        if getattr(detail, name):
+            body[name] = getattr(detail, name)
+    if detail.aliases:
+        body["aliases"] = [[alias.namespace, alias.name] for alias in detail.aliases]
+    if detail.fields:
+        body["fields"] = [list(row) for row in detail.fields[:MAX_COLUMNS]]
+    if detail.temporary:
+        body["temporary"] = True
+    return body
+
+
+def _encode_run(message: RunMessage) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "structure_hash": message.structure_hash,
+        **encode_facts(message.facts, message.options),
+        "pairs": message.pairs,
+        "compressed": message.compressed,
+    }
+    if message.graph is not None:
+        body["graph"] = encode_workflow(message.graph)
+    if message.details:
+        body["datasets_detail"] = [_encode_detail(detail) for detail in message.details]
+    if message.truncated:
+        body["truncated"] = list(message.truncated)
+    return body
+
+
+def encode_facts(facts: RunFacts, options: Options) -> dict[str, Any]:
+    """What is known of a run, and how its pairs are derived, as plain JSON values."""
+    datasets = DatasetTable()
+    body: dict[str, Any] = {
+        "states": [[task, index, state, tries] for (task, index), (state, tries) in sorted(facts.states.items())],
+        "triggers": [datasets.number(dataset) for dataset in facts.triggers],
+        "aliases": {name: [datasets.number(d) for d in found] for name, found in sorted(facts.aliases.items())},
+        "options": {
+            "flow": options.flow.value,
+            "intermediates": options.intermediates.value,
+            "schedule_inputs": options.schedule_inputs,
+            "max_pairs": options.max_pairs,
+        },
+    }
+    body["datasets"] = datasets.rows()
+    return body
+
+
+def _encode_io(message: TaskIoMessage) -> dict[str, Any]:
+    body: dict[str, Any] = {"task": encode_report(message.report)}
+    if message.details:
+        body["datasets_detail"] = [_encode_detail(detail) for detail in message.details]
+    return body
+
+
+def encode_report(report: TaskIo) -> dict[str, Any]:
+    """A task's report as plain JSON values."""
+    datasets = DatasetTable()
+    body: dict[str, Any] = {
+        "task_id": report.task_id,
+        "map_index": report.map_index,
+        "try_number": report.try_number,
+        "state": report.state,
+        "in": encode_uses(report.reads, datasets),
+        "out": encode_uses(report.writes, datasets),
+        "columns": encode_columns(report.columns[:MAX_COLUMNS], datasets),
+        "aliases": {name: [datasets.number(d) for d in found] for name, found in sorted(report.aliases.items())},
+        "temporary": [datasets.number(dataset) for dataset in sorted(report.temporary)],
+        "complete": report.complete,
+    }
+    if report.explicit is not None:
+        body["pairs"] = encode_explicit(report.explicit, datasets)
+    body["datasets"] = datasets.rows()
+    return body
+
+
+def decode_report(body: Mapping[str, Any]) -> TaskIo:
+    """The report that `encode_report` wrote. Raises KeyError, TypeError, ValueError or IndexError if it is another."""
+    datasets = decode_datasets(body["datasets"])
+    return TaskIo(
+        task_id=key_text(body["task_id"]),
+        map_index=_whole(body["map_index"]),
+        try_number=_whole(body["try_number"]),
+        state=str(body["state"]),
+        reads=decode_uses(body["in"], datasets),
+        writes=decode_uses(body["out"], datasets),
+        explicit=decode_explicit(body.get("pairs"), datasets),
+        columns=decode_columns(body.get("columns", ()), datasets),
+        aliases={name: tuple(datasets[n] for n in found) for name, found in body.get("aliases", {}).items()},
+        temporary=frozenset(datasets[n] for n in body.get("temporary", ())),
+        complete=bool(body.get("complete", True)),
+    )
+
+
+def location(dataset: DatasetId) -> tuple[str, str]:
+    """(collection, table) of a dataset: cluster and topic, folder and last folder, database and table."""
+    if dataset.namespace.startswith("kafka://"):
+        return dataset.namespace.removeprefix("kafka://"), dataset.name
+    path, slash, query = dataset.name.partition("?")
+    joint = "/" if "/" in path.strip("/") or path.startswith("/") else "."
+    head, _, last = path.rpartition(joint)
+    return head.strip("/") or dataset.namespace, f"{last}{slash}{query}"
+
+
+def decode(data: bytes | None) -> Message:
+    """The message in a Kafka value.
+
+    Raises:
+        MessageError: no JSON, a missing or wrong field, an unknown type, or a newer `schema_version`.
+    """
+    try:
+        body = json.loads(data or b"")
+        if b"\\u0000" in (data or b""):
+            raise ValueError("a text holds a NUL character, which databases refuse")
+        if b"\\u" in (data or b""):
+            json.dumps(body, ensure_ascii=False).encode()
+    except ValueError as error:
+        raise MessageError("json", f"{error}; expected a JSON object") from error
+    if not isinstance(body, dict):
+        raise MessageError("json", f"got {type(body).__name__}; expected a JSON object")
+    version = body.get("schema_version")
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise MessageError("version", f"got schema_version {version!r}; this package reads up to {SCHEMA_VERSION}")
+    kind = body.get("type")
+    if not isinstance(kind, str) or kind not in _READERS:
+        raise MessageError("type", f"got type {kind!r}; known: {', '.join(_READERS)}")
+    try:
+        return _READERS[kind](body, _envelope(body))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, LineageError) as error:
+        raise MessageError("fields", f"{kind} message: {type(error).__name__}: {error}") from error
+
+
+def _envelope(body: Mapping[str, Any]) -> Envelope:
+    run = _known(Run, body["run"])
+    for name in _TIMES:
+        run[name] = _time(body["run"][name]) if body["run"].get(name) else None
+    key_text(run["run_id"])
+    start, end = body["run"].get("data_interval") or (None, None)
+    run["interval_start"], run["interval_end"] = (_time(start) if start else None, _time(end) if end else None)
+    if run["run_after"] is None or not run["run_id"]:
+        raise ValueError("run_id and run_after are needed")
+    return Envelope(
+        job=Job(**_known(Job, body["job"])),
+        run=Run(**run),
+        versions=Versions(**_known(Versions, body.get("versions", {}))),
+        emitted_at=_time(body["emitted_at"]),
+    )
+
+
+@cache
+def _kinds(kind: type[Any]) -> tuple[tuple[str, type[Any]], ...]:
+    """Name and type of the fields of a class that are texts, numbers or lists of texts."""
+    return tuple(
+        (item.name, str if item.default is MISSING else type(item.default))
+        for item in fields(kind)
+        if item.name not in _TIMES and not item.name.startswith("interval_")
+    )
+
+
+def _known(kind: type[Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a class that are texts, numbers or lists of texts; what a later version adds is left out."""
+    found: dict[str, Any] = {}
+    for name, wanted in _kinds(kind):  # type: ignore[arg-type]  # classes are hashable; the checker asks their instances
+        if name not in body:
+            continue
+        value = body[name]
+        if isinstance(value, list):
+            value = _texts(value)
+        if type(value) is not wanted:
+            raise TypeError(f"{name}: got {value!r}, expected {wanted.__name__}")
+        if wanted is int:
+            value = _whole(value)
+        elif len(value) > MAX_TEXT or (wanted is tuple and sum(map(len, value)) > MAX_TEXT):
+            raise ValueError(f"{name}: longer than {MAX_TEXT} characters")
+        found[name] = value
+    return found
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"got {values!r}, expected a list of texts")
+    return tuple(values)
+
+
+def _whole(value: Any) -> int:
+    number = int(value)
+    if not -(2**31) <= number < 2**31:
+        raise ValueError(f"number {number} is out of range")
+    return number
+
+
+def _time(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"time {text!r} has no zone")
+    return found.astimezone(UTC)
+
+
+def _detail(body: Mapping[str, Any]) -> DatasetDetail:
+    return DatasetDetail(
+        dataset=decode_datasets([(body["namespace"], body["name"])])[0],
+        schema_id=str(body.get("schema_id", "")),
+        schema_version=key_text(body.get("schema_version", "")),
+        subset=str(body.get("subset", "")),
+        aliases=tuple(decode_datasets(body.get("aliases", ()))),
+        fields=tuple((str(n), str(t), str(d)) for n, t, d in body.get("fields", ())),
+        temporary=bool(body.get("temporary", False)),
+    )
+
+
+def _decode_edge(body: Mapping[str, Any], envelope: Envelope) -> EdgeMessage:
+    edge = body["edge"]
+    source, target = _detail(body["source"]), _detail(body["target"])
+    return EdgeMessage(
+        envelope=envelope,
+        source=source,
+        target=target,
+        state=PairState(edge["state"]),
+        evidence=_texts(edge.get("evidence", [])),
+        flow=Flow(edge.get("flow", Flow.AUTO.value)),
+        path=_texts(edge.get("path", [])),
+        instances=_whole(edge.get("instances", 1)),
+        declared=bool(edge.get("declared", False)),
+        columns=tuple(
+            ColumnEdge(
+                source.dataset, key_text(s), target.dataset, key_text(t), bool(direct), str(subtype), bool(masking)
+            )
+            for s, t, direct, subtype, masking in edge.get("columns", ())
+        ),
+    )
+
+
+def _decode_run(body: Mapping[str, Any], envelope: Envelope) -> RunMessage:
+    facts, options = decode_facts(body)
+    return RunMessage(
+        envelope=envelope,
+        structure_hash=str(body["structure_hash"]),
+        graph=decode_workflow(body["graph"]) if "graph" in body else None,
+        facts=facts,
+        options=options,
+        details=tuple(_detail(detail) for detail in body.get("datasets_detail", ())),
+        pairs=_whole(body.get("pairs", 0)),
+        compressed=bool(body.get("compressed", False)),
+        truncated=_texts(body.get("truncated", [])),
+    )
+
+
+def decode_facts(body: Mapping[str, Any]) -> tuple[RunFacts, Options]:
+    """What `encode_facts` wrote. Raises KeyError, TypeError, ValueError or IndexError if it is another document."""
+    datasets = decode_datasets(body.get("datasets", ()))
+    facts = RunFacts(
+        states={
+            (str(task), _whole(index)): (str(state), _whole(tries))
+            for task, index, state, tries in body.get("states", ())
+        },
+        triggers=tuple(datasets[n] for n in body.get("triggers", ())),
+        aliases={name: tuple(datasets[n] for n in found) for name, found in body.get("aliases", {}).items()},
+    )
+    return facts, _options(body.get("options", {}))
+
+
+def _options(body: Mapping[str, Any]) -> Options:
+    known = Options()
+    return replace(
+        known,
+        flow=Flow(body.get("flow", known.flow.value)),
+        intermediates=Intermediates(body.get("intermediates", known.intermediates.value)),
+        schedule_inputs=bool(body.get("schedule_inputs", known.schedule_inputs)),
+        max_pairs=int(body.get("max_pairs", known.max_pairs)),
+    )
+
+
+def _decode_io(body: Mapping[str, Any], envelope: Envelope) -> TaskIoMessage:
+    return TaskIoMessage(
+        envelope=envelope,
+        report=decode_report(body["task"]),
+        details=tuple(_detail(detail) for detail in body.get("datasets_detail", ())),
+    )
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], Envelope], Message]] = {
+    "edge": _decode_edge,
+    "run": _decode_run,
+    "task_io": _decode_io,
+}

@@ -1,0 +1,214 @@
+"""Rows that only ever grow: datasets, their names and schemas, and which job reads or writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from airflow_kafka_hdfs.lineage.events import DatasetDetail, EdgeMessage, Message, RunMessage
+from airflow_kafka_hdfs.lineage.identity import ALIAS_NAMESPACE, DatasetId
+from airflow_kafka_hdfs.lineage.message_json import location
+from airflow_kafka_hdfs.lineage.workflow import ExplicitTarget, Use
+from airflow_kafka_hdfs.ports.lineage import LoadTransaction
+from airflow_kafka_hdfs.ports.lineage_rows import DatasetAliasRow, DatasetRow, DatasetSchemaRow, RelationRow
+
+INPUT = "input"
+OUTPUT = "output"
+FROM_PRODUCER = "producer"
+FROM_RUNS = "runs"
+
+
+class Registration:
+    """Collects what a batch says of datasets and writes what is new.
+
+    Args:
+        transaction: where rows are read and written.
+    """
+
+    def __init__(self, transaction: LoadTransaction) -> None:
+        self._tx = transaction
+        self._datasets: dict[str, DatasetRow] = {}
+        self._aliases: dict[tuple[str, str], DatasetAliasRow] = {}
+        self._schemas: dict[tuple[str, str], DatasetSchemaRow] = {}
+        self._relations: dict[tuple[str, str, str], RelationRow] = {}
+        self._keys: dict[DatasetId, str] = {}
+
+    def note(self, messages: Iterable[Message]) -> None:
+        """Take up every dataset that the messages name."""
+        for message in messages:
+            job_id, when = message.envelope.job.job_id, message.envelope.run.run_after
+            for direction, dataset, temporary in _named(message):
+                if dataset.namespace != ALIAS_NAMESPACE:
+                    key = self._dataset(DatasetDetail(dataset=dataset, temporary=temporary), when)
+                    if direction:
+                        self._relation(job_id, key, direction, when)
+            details = (message.source, message.target) if isinstance(message, EdgeMessage) else message.details
+            for detail in details:
+                if detail.dataset.namespace != ALIAS_NAMESPACE:
+                    self._detail(detail, when)
+
+    def write(self) -> None:
+        """Write what differs from what is stored."""
+        self._write_datasets()
+        stored_aliases = self._tx.rows(DatasetAliasRow, ("ns", "name"), list(self._aliases))
+        for alias in stored_aliases:
+            fresh = self._aliases[alias.ns, alias.name]
+            if alias.origin != FROM_PRODUCER or alias.dataset_id <= fresh.dataset_id:
+                del self._aliases[alias.ns, alias.name]
+        self._tx.put(list(self._aliases.values()))
+        for schema in self._tx.rows(DatasetSchemaRow, ("dataset_id", "schema_version"), list(self._schemas)):
+            key = (schema.dataset_id, schema.schema_version)
+            merged = _merge_schemas(schema, self._schemas[key])
+            if merged == schema:
+                del self._schemas[key]
+            else:
+                self._schemas[key] = merged
+        self._tx.put(list(self._schemas.values()))
+        for relation in self._tx.rows(RelationRow, ("job_id", "dataset_id", "direction"), list(self._relations)):
+            relation_key = (relation.job_id, relation.dataset_id, relation.direction)
+            if relation.last_seen >= self._relations[relation_key].last_seen:
+                del self._relations[relation_key]
+        self._tx.put(list(self._relations.values()))
+
+    def _write_datasets(self) -> None:
+        for stored in self._tx.rows(DatasetRow, ("dataset_id",), [(key,) for key in self._datasets]):
+            merged = _merge_datasets(stored, self._datasets[stored.dataset_id])
+            if merged == stored:
+                del self._datasets[stored.dataset_id]
+            else:
+                self._datasets[stored.dataset_id] = merged
+        self._tx.put(list(self._datasets.values()))
+
+    def _key(self, dataset: DatasetId) -> str:
+        key = self._keys.get(dataset)
+        if key is None:
+            key = self._keys[dataset] = dataset.key
+        return key
+
+    def _dataset(self, detail: DatasetDetail, when: datetime) -> str:
+        key = self._key(detail.dataset)
+        have = self._datasets.get(key)
+        version = detail.schema_version or detail.schema_id
+        if have is None:
+            collection, table = location(detail.dataset)
+            self._datasets[key] = DatasetRow(
+                dataset_id=key,
+                ns=detail.dataset.namespace,
+                name=detail.dataset.name,
+                collection=collection,
+                table=table,
+                schema_id=detail.schema_id,
+                schema_version=version,
+                schema_seen=when if version else None,
+                temporary=detail.temporary,
+                first_seen=when,
+                last_seen=when,
+            )
+        elif version or detail.temporary or not have.first_seen <= when <= have.last_seen:
+            fresh = replace(
+                have,
+                schema_id=detail.schema_id,
+                schema_version=version,
+                schema_seen=when if version else None,
+                temporary=detail.temporary,
+                first_seen=when,
+                last_seen=when,
+            )
+            self._datasets[key] = _merge_datasets(have, fresh)
+        return key
+
+    def _relation(self, job_id: str, dataset_id: str, direction: str, when: datetime) -> None:
+        have = self._relations.get((job_id, dataset_id, direction))
+        if have is None or have.last_seen < when:
+            self._relations[job_id, dataset_id, direction] = RelationRow(
+                job_id=job_id, dataset_id=dataset_id, direction=direction, origin=FROM_RUNS, last_seen=when
+            )
+
+    def _detail(self, detail: DatasetDetail, when: datetime) -> None:
+        key = self._dataset(detail, when)
+        for alias in detail.aliases:
+            fresh = DatasetAliasRow(ns=alias.namespace, name=alias.name, dataset_id=key, origin=FROM_PRODUCER)
+            have = self._aliases.get((alias.namespace, alias.name))
+            if have is None or fresh.dataset_id < have.dataset_id:
+                self._aliases[alias.namespace, alias.name] = fresh
+        version = detail.schema_version or detail.schema_id
+        if version:
+            schema = DatasetSchemaRow(
+                dataset_id=key,
+                schema_version=version,
+                schema_id=detail.schema_id,
+                fields=json.dumps([list(row) for row in detail.fields], ensure_ascii=False) if detail.fields else "",
+                seen=when,
+            )
+            known = self._schemas.get((key, version))
+            self._schemas[key, version] = schema if known is None else _merge_schemas(known, schema)
+
+
+def _named(message: Message) -> Iterator[tuple[str, DatasetId, bool]]:
+    """(direction, dataset, temporary) of every dataset that a message names."""
+    if isinstance(message, EdgeMessage):
+        yield INPUT, message.source.dataset, message.source.temporary
+        yield OUTPUT, message.target.dataset, message.target.temporary
+    elif isinstance(message, RunMessage):
+        graph = message.graph
+        for dataset in message.facts.triggers:
+            yield "", dataset, False
+        for found in message.facts.aliases.values():
+            for dataset in found:
+                yield "", dataset, False
+        if graph is not None:
+            for dataset in graph.schedule:
+                yield INPUT, dataset, False
+            for task in graph.tasks:
+                yield from _of_task(task.reads, task.writes, task.explicit, graph.temporary)
+    else:
+        report = message.report
+        yield from _of_task(report.reads, report.writes, report.explicit, report.temporary)
+        for found in report.aliases.values():
+            for dataset in found:
+                yield OUTPUT, dataset, dataset in report.temporary
+
+
+def _of_task(
+    reads: tuple[Use, ...],
+    writes: tuple[Use, ...],
+    explicit: tuple[ExplicitTarget, ...] | None,
+    temporary: frozenset[DatasetId],
+) -> Iterator[tuple[str, DatasetId, bool]]:
+    for use in reads:
+        yield INPUT, use.dataset, use.dataset in temporary
+    for use in writes:
+        yield OUTPUT, use.dataset, use.dataset in temporary
+    for item in explicit or ():
+        yield OUTPUT, item.target, item.target in temporary
+        for source in item.sources:
+            yield INPUT, source, source in temporary
+
+
+def _merge_datasets(one: DatasetRow, other: DatasetRow) -> DatasetRow:
+    newest = max(one, other, key=_schema_rank)
+    return replace(
+        one,
+        schema_id=newest.schema_id,
+        schema_version=newest.schema_version,
+        schema_seen=newest.schema_seen,
+        temporary=one.temporary or other.temporary,
+        first_seen=min(one.first_seen, other.first_seen),
+        last_seen=max(one.last_seen, other.last_seen),
+    )
+
+
+def _schema_rank(row: DatasetRow) -> tuple[bool, float, str, str]:
+    seen = row.schema_seen
+    return seen is not None, seen.timestamp() if seen else 0.0, row.schema_version, row.schema_id
+
+
+def _merge_schemas(one: DatasetSchemaRow, other: DatasetSchemaRow) -> DatasetSchemaRow:
+    return replace(
+        one,
+        schema_id=max(one.schema_id, other.schema_id),
+        fields=max(one.fields, other.fields, key=lambda text: (len(text), text)),
+        seen=min(one.seen, other.seen),
+    )

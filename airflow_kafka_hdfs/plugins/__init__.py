@@ -1,0 +1,1 @@
+"""What Airflow loads into its own processes."""

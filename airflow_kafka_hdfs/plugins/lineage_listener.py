@@ -1,0 +1,51 @@
+"""Airflow's notifications about runs and tasks. Nothing here may fail, slow or block what it listens to."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from airflow.listeners import hookimpl
+
+from airflow_kafka_hdfs.plugins import lineage_thread
+from airflow_kafka_hdfs.plugins.lineage_snapshot import snapshot
+
+log = logging.getLogger(__name__)
+_SCHEDULER = "SchedulerJob"
+
+
+class RunListener:
+    """Copies what the emitter needs from finished runs; uses neither session nor connection."""
+
+    @hookimpl
+    def on_starting(self, component: Any) -> None:
+        """The scheduler looks for runs that were never sent; other processes only send what they are told."""
+        if getattr(component, "job_type", "") == _SCHEDULER:
+            try:
+                lineage_thread.emitter().want_catch_up()
+            except Exception:
+                log.exception("lineage: could not start")
+
+    @hookimpl
+    def before_stopping(self, component: Any) -> None:
+        """Give the thread a moment to send what is at hand."""
+        if getattr(component, "job_type", "") == _SCHEDULER:
+            lineage_thread.stop()
+
+    @hookimpl
+    def on_dag_run_success(self, dag_run: Any, msg: str) -> None:
+        """A run succeeded; its transaction is not committed yet."""
+        self._finished(dag_run, "success")
+
+    @hookimpl
+    def on_dag_run_failed(self, dag_run: Any, msg: str) -> None:
+        """A run failed; its transaction is not committed yet."""
+        self._finished(dag_run, "failed")
+
+    def _finished(self, dag_run: Any, outcome: str) -> None:
+        try:
+            dag = dag_run.__dict__.get("dag")
+            raw = snapshot(dag) if dag is not None else None
+            lineage_thread.emitter().put(str(dag_run.dag_id), str(dag_run.run_id), outcome, raw)
+        except Exception:
+            log.exception("lineage: could not take up a run")

@@ -1,0 +1,282 @@
+"""Reads finished runs from Airflow's database, in sessions of the emitter's own and as columns."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import sqlalchemy as sa
+
+from airflow_kafka_hdfs.lineage.events import Envelope, Job, Run, Versions
+from airflow_kafka_hdfs.lineage.identity import DatasetId
+from airflow_kafka_hdfs.lineage.settings import LineageSettings
+from airflow_kafka_hdfs.lineage.workflow import RunFacts
+from airflow_kafka_hdfs.plugins.lineage_snapshot import Names, RawDag, snapshot
+
+FINISHED = ("success", "failed")
+_ACKNOWLEDGED = "kafka_hdfs_lineage_acknowledged"
+_ACKNOWLEDGED_HELP = "Lineage of all runs that ended before this is sent. Delete to send the last ones again."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """One run as the database has it after its commit."""
+
+    run: Run
+    facts: RunFacts
+    bundle: str
+    bundle_version: str
+    dag_version: str
+
+
+def session() -> Any:
+    """A session that shares nothing with the scheduler's; use as a context, it commits."""
+    from airflow.utils.session import create_session
+
+    return create_session(scoped=False)
+
+
+def read_run(dag_id: str, run_id: str, settings: LineageSettings) -> FinishedRun | None:
+    """A finished run; None while it is not finished or not committed yet.
+
+    Args:
+        dag_id: of the run.
+        run_id: of the run.
+        settings: for the names of datasets.
+    """
+    from airflow.models.dag_version import DagVersion
+    from airflow.models.dagrun import DagRun
+
+    columns = (
+        DagRun.id, DagRun.state, DagRun.run_type, DagRun.triggered_by, DagRun.clear_number, DagRun.logical_date,
+        DagRun.data_interval_start, DagRun.data_interval_end, DagRun.run_after, DagRun.start_date, DagRun.end_date,
+        DagVersion.bundle_name, DagVersion.bundle_version, DagVersion.version_number,
+    )  # fmt: skip
+    with session() as own:
+        row = own.execute(
+            sa.select(*columns)
+            .join(DagVersion, DagVersion.id == DagRun.created_dag_version_id, isouter=True)
+            .where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+        ).one_or_none()
+        if row is None or _text(row.state) not in FINISHED:
+            return None
+        facts = RunFacts(
+            states=_states(own, dag_id, run_id),
+            triggers=_triggers(own, row.id, settings),
+            aliases=_aliases(own, dag_id, run_id, settings),
+        )
+    run = Run(
+        run_id=run_id,
+        clear_number=row.clear_number or 0,
+        run_type=_text(row.run_type),
+        triggered_by=_text(row.triggered_by),
+        logical_date=row.logical_date,
+        interval_start=row.data_interval_start,
+        interval_end=row.data_interval_end,
+        run_after=row.run_after,
+        started_at=row.start_date,
+        ended_at=row.end_date,
+        outcome=_text(row.state),
+    )
+    return FinishedRun(
+        run=run,
+        facts=facts,
+        bundle=row.bundle_name or "",
+        bundle_version=row.bundle_version or "",
+        dag_version=str(row.version_number or ""),
+    )
+
+
+def read_run_columns(dag_id: str, run_id: str) -> Run | None:
+    """What identifies a run, finished or not; None if there is no such run."""
+    from airflow.models.dagrun import DagRun
+
+    columns = (DagRun.run_type, DagRun.clear_number, DagRun.logical_date, DagRun.run_after)
+    with session() as own:
+        row = own.execute(sa.select(*columns).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)).one_or_none()
+    if row is None:
+        return None
+    return Run(
+        run_id=run_id,
+        clear_number=row.clear_number or 0,
+        run_type=_text(row.run_type),
+        logical_date=row.logical_date,
+        run_after=row.run_after,
+    )
+
+
+def read_dag(dag_id: str, run_id: str) -> RawDag | None:
+    """The structure that a run was made with, from the serialized DAG; None if it is gone."""
+    from airflow.models.dag_version import DagVersion
+    from airflow.models.dagrun import DagRun
+    from airflow.models.serialized_dag import SerializedDagModel
+
+    with session() as own:
+        version_id = own.scalar(
+            sa.select(DagRun.created_dag_version_id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
+        )
+        found = own.scalar(
+            sa.select(SerializedDagModel).join(DagVersion).where(DagVersion.id == version_id)
+        ) or SerializedDagModel.get(dag_id, session=own)
+        return None if found is None else snapshot(found.dag)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One finished run, and a text that changes whenever it is cleared or its state is set by hand."""
+
+    at: datetime
+    dag_id: str
+    run_id: str
+    mark: str
+
+
+def mark_of(clear_number: int, outcome: str, ended: datetime | None) -> str:
+    """The text of `Ended.mark`."""
+    return f"{clear_number} {outcome} {ended.isoformat() if ended else ''}"
+
+
+def finished_since(since: datetime, limit: int = 1_000) -> list[Ended]:
+    """The runs that ended at or after a moment, oldest first.
+
+    Args:
+        since: the moment.
+        limit: at most this many.
+    """
+    from airflow.models.dagrun import DagRun
+
+    with session() as own:
+        rows = own.execute(
+            sa.select(DagRun.end_date, DagRun.dag_id, DagRun.run_id, DagRun.clear_number, DagRun.state)
+            .where(DagRun.state.in_(FINISHED), DagRun.end_date >= since)
+            .order_by(DagRun.end_date, DagRun.id)
+            .limit(limit)
+        ).all()
+    return [
+        Ended(row.end_date, row.dag_id, row.run_id, mark_of(row.clear_number or 0, _text(row.state), row.end_date))
+        for row in rows
+    ]
+
+
+def acknowledged(instance: str) -> datetime | None:
+    """Up to which end date all runs are known to have been sent."""
+    from airflow.models.variable import Variable
+
+    with session() as own:
+        row = own.scalar(sa.select(Variable).where(Variable.key == f"{_ACKNOWLEDGED}_{instance}"))
+        text = row.val if row is not None else None
+    return datetime.fromisoformat(text) if text else None
+
+
+def acknowledge(instance: str, moment: datetime) -> None:
+    """Note that all runs that ended up to a moment are sent."""
+    from airflow.models.variable import Variable
+
+    key = f"{_ACKNOWLEDGED}_{instance}"
+    with session() as own:
+        row = own.scalar(sa.select(Variable).where(Variable.key == key))
+        if row is None:
+            own.add(Variable(key=key, val=moment.isoformat(), description=_ACKNOWLEDGED_HELP))
+        else:
+            row.set_val(moment.isoformat())
+
+
+def envelope_of(raw: RawDag, found: FinishedRun, settings: LineageSettings, now: datetime) -> Envelope:
+    """What every message of a run carries."""
+    return Envelope(
+        job=Job(
+            instance=settings.instance,
+            dag_id=raw.dag_id,
+            owners=raw.owners,
+            team=settings.team or team_of(raw.tags),
+            tags=raw.tags,
+            config_file=raw.relative_fileloc,
+            relative_fileloc=raw.relative_fileloc,
+            description=raw.description,
+        ),
+        run=found.run,
+        versions=Versions(
+            airflow=_version("apache-airflow-core") or _version("apache-airflow"),
+            provider=_version("airflow-provider-kafka-hdfs"),
+            python=platform.python_version(),
+            bundle=found.bundle,
+            bundle_version=found.bundle_version,
+            dag_version=found.dag_version,
+            service=settings.service,
+            image=settings.image,
+        ),
+        emitted_at=now,
+    )
+
+
+def team_of(tags: tuple[str, ...]) -> str:
+    """The team in a tag `team:<name>`."""
+    return next((tag.partition(":")[2] for tag in tags if tag.startswith("team:")), "")
+
+
+@cache
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+def _text(value: Any) -> str:
+    return str(getattr(value, "value", value) or "")
+
+
+def _states(own: Any, dag_id: str, run_id: str) -> dict[tuple[str, int], tuple[str, int]]:
+    from airflow.models.taskinstance import TaskInstance
+
+    rows = own.execute(
+        sa.select(TaskInstance.task_id, TaskInstance.map_index, TaskInstance.state, TaskInstance.try_number).where(
+            TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id
+        )
+    )
+    return {(row.task_id, row.map_index): (_text(row.state), row.try_number or 0) for row in rows}
+
+
+def _triggers(own: Any, run_number: int, settings: LineageSettings) -> tuple[DatasetId, ...]:
+    from airflow.models.asset import AssetEvent, AssetModel, association_table
+
+    rows = own.execute(
+        sa.select(AssetModel.uri, AssetModel.name)
+        .join(AssetEvent, AssetEvent.asset_id == AssetModel.id)
+        .join(association_table, association_table.c.event_id == AssetEvent.id)
+        .where(association_table.c.dag_run_id == run_number)
+        .distinct()
+    )
+    names = Names(settings)
+    return tuple(sorted({found for row in rows if (found := names.dataset(row.uri, row.name)) is not None}))
+
+
+def _aliases(own: Any, dag_id: str, run_id: str, settings: LineageSettings) -> Mapping[str, tuple[DatasetId, ...]]:
+    from airflow.models.asset import (
+        AssetAliasModel,
+        AssetEvent,
+        AssetModel,
+        asset_alias_asset_event_association_table,
+    )
+
+    link = asset_alias_asset_event_association_table
+    rows = own.execute(
+        sa.select(AssetAliasModel.name.label("alias"), AssetModel.uri, AssetModel.name)
+        .join(link, link.c.alias_id == AssetAliasModel.id)
+        .join(AssetEvent, AssetEvent.id == link.c.event_id)
+        .join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        .where(AssetEvent.source_dag_id == dag_id, AssetEvent.source_run_id == run_id)
+        .distinct()
+    )
+    names = Names(settings)
+    found: dict[str, set[DatasetId]] = {}
+    for row in rows:
+        dataset = names.dataset(row.uri, row.name)
+        if dataset is not None:
+            found.setdefault(row.alias, set()).add(dataset)
+    return {alias: tuple(sorted(datasets)) for alias, datasets in found.items()}

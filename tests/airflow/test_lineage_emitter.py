@@ -1,0 +1,233 @@
+"""Runs that Airflow's database knows become messages: pairs, states, triggers, aliases; each sent, none lost."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from airflow.sdk import DAG, Asset, AssetAlias, task
+
+from airflow_kafka_hdfs.hooks.lineage import LineageHook
+from airflow_kafka_hdfs.lineage.loading import Loader
+from airflow_kafka_hdfs.lineage.settings import LineageSettings
+from airflow_kafka_hdfs.plugins import lineage_runs
+from airflow_kafka_hdfs.plugins.lineage_snapshot import snapshot, workflow_of
+from airflow_kafka_hdfs.plugins.lineage_thread import Emitter
+from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, RunRow
+from tests.fakes.lineage import MemoryTopic, MemoryWarehouse
+from tests.fakes.runtime import ManualClock
+
+
+@pytest.fixture
+def settings(tmp_path, unique_name):
+    return LineageSettings(enabled=True, instance=unique_name, spool_dir=str(tmp_path / "spool"))
+
+
+@pytest.fixture
+def topic():
+    return MemoryTopic()
+
+
+@pytest.fixture
+def emitter(airflow_db, settings, topic):
+    return Emitter(LineageHook(settings), box=lambda: topic)
+
+
+def messages(topic, kind):
+    return [body for _, _, value in topic.sent if (body := json.loads(value))["type"] == kind]
+
+
+def pairs(topic):
+    return {(m["source"]["name"], m["target"]["name"]): m["edge"]["state"] for m in messages(topic, "edge")}
+
+
+@pytest.fixture
+def branching(unique_name):
+    """`extract(A) >> choose >> [yes(Y), no(N)]`, a mapped task, and an alias."""
+    with DAG(unique_name, schedule=None, tags=["team:lake"], default_args={"owner": "ann"}) as dag:
+
+        @task(inlets=[Asset("kafka://b:9092/orders")])
+        def extract():
+            return [1, 2]
+
+        @task.branch
+        def choose():
+            return "yes"
+
+        @task(outlets=[Asset("hdfs://nn/yes")])
+        def yes():
+            return None
+
+        @task(outlets=[Asset("hdfs://nn/no")])
+        def no():
+            return None
+
+        @task(outlets=[Asset("hdfs://nn/mapped")])
+        def each(item):
+            return item
+
+        @task(outlets=[AssetAlias("late")])
+        def late(*, outlet_events):
+            outlet_events[AssetAlias("late")].add(Asset("hdfs://nn/late"))
+
+        start = extract()
+        chosen = choose()
+        start >> chosen >> [yes(), no()]
+        start >> late()
+        each.expand(item=start)
+    return dag
+
+
+def serialized(dag):
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    return DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+
+
+def test_a_serialized_dag_becomes_a_workflow(branching, settings):
+    workflow = workflow_of(snapshot(serialized(branching)), settings)
+    tasks = {spec.task_id: spec for spec in workflow.tasks}
+    assert [use.dataset.name for use in tasks["extract"].reads] == ["orders"]
+    assert [use.dataset.name for use in tasks["each"].writes] == ["/mapped"]
+    assert (tasks["each"].mapped, tasks["each"].xcom, tasks["each"].upstream) == (True, ("extract",), ("extract",))
+    assert tasks["late"].alias_writes == ("late",)
+    assert tasks["yes"].upstream == ("choose",)
+
+
+def test_a_finished_run_is_sent_with_the_state_of_each_pair(branching, emitter, topic, settings, run_dag):
+    run = run_dag(branching).run
+    assert emitter.send(run.dag_id, run.run_id) is True
+    assert pairs(topic) == {
+        ("orders", "/yes"): "written",
+        ("orders", "/no"): "skipped",
+        ("orders", "/mapped"): "written",
+        ("orders", "/late"): "written",
+    }
+    (told,) = messages(topic, "run")
+    assert told["job"]["owners"] == ["ann"]
+    assert (told["job"]["team"], told["job"]["instance"]) == ("lake", settings.instance)
+    assert (told["run"]["outcome"], told["run"]["run_id"]) == ("success", run.run_id)
+    assert told["versions"]["airflow"].startswith("3.")
+    warehouse = MemoryWarehouse()
+    warehouse.migrate()
+    Loader(topic, warehouse, ManualClock(), topics=[settings.topic]).load_available()
+    names = {row.dataset_id: row.name for row in warehouse.tables[DatasetRow].values()}
+    found = {names[row.target_id]: row.last_state for row in warehouse.tables[EdgeRow].values()}
+    assert found == {"/yes": "written", "/no": "skipped", "/mapped": "written", "/late": "written"}
+    assert len(warehouse.tables[RunRow]) == 1
+
+
+def test_a_run_that_is_not_committed_yet_waits(branching, emitter, topic, run_dag):
+    run = run_dag(branching).run
+    assert emitter.send(run.dag_id, run.run_id, None, "failed") is None
+    assert emitter.send(run.dag_id, "no such run") is None
+    assert topic.sent == []
+
+
+def test_catching_up_sends_what_was_never_sent_and_only_once(branching, emitter, topic, settings, run_dag):
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    lineage_runs.acknowledge(settings.instance, before)
+    run = run_dag(branching).run
+    assert emitter.catch_up() >= 1
+    assert {m["run"]["run_id"] for m in messages(topic, "run") if m["job"]["dag_id"] == run.dag_id} == {run.run_id}
+    assert lineage_runs.acknowledged(settings.instance) >= before
+    count = len(topic.sent)
+    assert emitter.catch_up() == 0
+    assert len(topic.sent) == count
+
+
+def test_messages_wait_in_the_spool_while_kafka_is_away(branching, emitter, topic, settings, run_dag):
+    lineage_runs.acknowledge(settings.instance, datetime.now(UTC))
+    run = run_dag(branching).run
+    topic.undelivered = True
+    assert emitter.send(run.dag_id, run.run_id) is True
+    assert topic.sent == []
+    topic.undelivered = False
+    emitter.catch_up()
+    told = [m for m in messages(topic, "run") if m["job"]["dag_id"] == run.dag_id]
+    assert [m["run"]["run_id"] for m in told] == [run.run_id]
+
+
+def test_a_full_queue_drops_and_never_waits(emitter, settings):
+    for number in range(settings.queue_size + 3):
+        emitter.put("dag", f"run{number}", "success", None)
+    assert emitter.dropped == 3
+
+
+def test_a_listener_copies_a_dag_of_1000_tasks_in_milliseconds(settings):
+    import time
+
+    from airflow.providers.standard.operators.empty import EmptyOperator
+
+    with DAG("thousand", schedule=None) as dag:
+        previous = None
+        for number in range(1000):
+            now = EmptyOperator(task_id=f"t{number}", inlets=[Asset("kafka://b:9092/orders")])
+            if previous is not None:
+                previous >> now
+            previous = now
+    copy = serialized(dag)
+    seconds = []
+    for _ in range(5):
+        start = time.thread_time()
+        raw = snapshot(copy)
+        seconds.append(time.thread_time() - start)
+    assert len(raw.tasks) == 1000
+    assert min(seconds) < 0.05, seconds
+
+
+class TestTasks:
+    @pytest.fixture
+    def listening(self, settings, topic):
+        """The task listener, registered as Airflow registers a plugin's."""
+        from airflow.sdk import lineage
+        from airflow.sdk.listener import get_listener_manager
+
+        from airflow_kafka_hdfs.plugins.lineage_tasks import TaskListener
+
+        collector = lineage.HookLineageCollector()
+        listener = TaskListener(LineageHook(settings), box=lambda: topic)
+        manager = get_listener_manager()
+        manager.add_listener(listener)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(lineage, "get_hook_lineage_collector", lambda: collector)
+            yield collector
+        manager.pm.unregister(listener)
+
+    def test_hook_lineage_and_named_pairs_are_reported_by_their_task_alone(
+        self, listening, unique_name, run_dag, topic
+    ):
+        with DAG(unique_name, schedule=None) as dag:
+
+            @task
+            def hooked():
+                listening.add_input_asset(None, uri="kafka://b:9092/seen")
+                listening.add_output_asset(None, uri="hdfs://nn/seen")
+
+            @task
+            def named(**context):
+                context["ti"].task.lineage_pairs = [("kafka://b:9092/x", "hdfs://nn/x"), ("", "hdfs://nn/log")]
+
+            @task
+            def silent():
+                return None
+
+            hooked() >> named() >> silent()
+        ran = run_dag(dag)
+        reports = {m["task"]["task_id"]: m["task"] for m in messages(topic, "task_io")}
+        assert set(reports) == {"hooked", "named"}
+        assert reports["hooked"]["datasets"] == [["kafka://b:9092", "seen"], ["hdfs://nn", "/seen"]]
+        assert (reports["hooked"]["in"], reports["hooked"]["out"]) == ([[0, "hook"]], [[1, "hook"]])
+        assert len(reports["named"]["pairs"]) == 2
+        (told,) = {m["run"]["run_id"] for m in messages(topic, "task_io")}
+        assert told == ran.run.run_id
+
+
+def test_while_lineage_is_off_the_plugin_registers_nothing():
+    from airflow_kafka_hdfs.plugins.lineage import KafkaHdfsLineagePlugin
+
+    assert KafkaHdfsLineagePlugin.listeners == []
+    assert KafkaHdfsLineagePlugin.hook_lineage_readers == []
+    assert KafkaHdfsLineagePlugin.fastapi_apps == []
+    assert KafkaHdfsLineagePlugin.external_views == []
