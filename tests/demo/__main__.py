@@ -198,7 +198,7 @@ def main() -> None:
         say(f"\nAll done in {time.monotonic() - begin:.0f} s. Summary: {path}")
         say(f"Look at the files:   find {BUILD}/data -type f | head")
         say(f"Records of the log:  ls {BUILD}/data/.kafka_hdfs/{PIPELINE}/commits/0")
-        say("Open Airflow on them: uv run poe demo --keep")
+        say("Do it again, and leave Airflow open at the end: uv run poe demo --keep")
         if keep:
             say(f"\nAirflow is open at {demo.airflow.url}/dags/{DAG} (no password). Press Enter to end it.")
             sys.stdin.readline()
