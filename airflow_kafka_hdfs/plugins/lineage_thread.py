@@ -160,14 +160,17 @@ class Emitter:
             outcome: what the database must say before the run is taken; empty for any outcome.
 
         Returns:
-            True if its messages are delivered or spooled, False if not, None if it is not finished yet.
+            True if it is done with (messages delivered or spooled, or its DAG is gone), False if not, None if it is not
+            finished yet.
         """
         found = lineage_runs.read_run(dag_id, run_id, self.settings)
         if found is None or outcome not in ("", found.run.outcome):
             return None
+        mark = lineage_runs.mark_of(found.run.clear_number, found.run.outcome, found.run.ended_at)
         raw = raw or lineage_runs.read_dag(dag_id, run_id)
         if raw is None:
             log.warning("lineage: the structure of DAG %s is gone; run %s is not sent", dag_id, run_id)
+            self._remember(dag_id, run_id, mark)
             return True
         workflow = workflow_of(raw, self.settings)
         envelope = lineage_runs.envelope_of(raw, found, self.settings, datetime.now(UTC))
@@ -179,7 +182,6 @@ class Emitter:
             return False
         if with_graph and sent.spooled == 0 and len(encode(messages[-1])) > GRAPH_EVERY:
             self._graphs[dag_id, workflow.structure_hash] = f"{envelope.emitted_at:%Y-%m-%d}"
-        mark = lineage_runs.mark_of(found.run.clear_number, found.run.outcome, found.run.ended_at)
         self._remember(dag_id, run_id, mark)
         return True
 
