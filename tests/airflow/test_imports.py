@@ -11,9 +11,10 @@ import pytest
 
 import airflow_kafka_hdfs
 
-# cramjam, isal and zstandard are not among them: fsspec, which Airflow loads, takes them where they are installed.
+# isal and zstandard are not among them: fsspec, which Airflow loads, takes them where they are installed.
 CLIENTS = {
     "confluent_kafka",
+    "cramjam",
     "fastavro",
     "hdfs",
     "hdfs_native",
