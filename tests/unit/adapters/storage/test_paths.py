@@ -14,9 +14,9 @@ def test_no_path_that_passes_leads_out_of_the_root(path):
         check_path("get", path)
     except StoreRefusedError:
         return
-    place = os.path.normpath(os.path.join("/root", path))
-    assert place.startswith("/root/")
-    assert place == f"/root/{path}"
+    place = os.path.normpath(os.path.join("/store", path))
+    assert place.startswith("/store/")
+    assert place == f"/store/{path}"
 
 
 @given(st.text(max_size=40).filter(lambda text: ".." in text.split("/") or ":" in text or text[:1] in ("", "/")))
