@@ -163,7 +163,7 @@ class HdfsCluster(Service):
             number = self.active_namenode()
             if number is None:
                 return False
-            state = self._jmx(self.webhdfs_urls[number - 1], "NameNode", "FSNamesystemState")
+            state = self._fs_state(number)
             known = int(state["NumLiveDataNodes"]) >= nodes and state["FSState"] == "Operational"
             return known and all(self._reports(one) for one in range(1, len(self._datanodes) + 1))
 
@@ -216,6 +216,10 @@ class HdfsCluster(Service):
         other = 3 - to
         if self._one(self._namenodes, other).is_paused():
             self.kill_namenode(other)
+        # A started standby answers before the data nodes have reported to it, and can't become active until then.
+        wait_until(
+            lambda: self._fs_state(to)["FSState"] == "Operational", what=f"name node {to} left safe mode", timeout=60
+        )
         self._haadmin("-failover", f"nn{other}", f"nn{to}")
         wait_until(lambda: self.active_namenode() == to, what=f"name node {to} is active", timeout=30)
 
@@ -372,6 +376,9 @@ class HdfsCluster(Service):
 
     def _namenode_state(self, number: int) -> str:
         return self._jmx(self.webhdfs_urls[number - 1], "NameNode", "NameNodeStatus")["State"]
+
+    def _fs_state(self, number: int) -> dict[str, str]:
+        return self._jmx(self.webhdfs_urls[number - 1], "NameNode", "FSNamesystemState")
 
     def _reports(self, number: int) -> bool:
         """Whether a data node, unless it is down, is in touch with every name node that runs.
