@@ -163,7 +163,7 @@ class HdfsCluster(Service):
             number = self.active_namenode()
             if number is None:
                 return False
-            state = self._fs_state(number)
+            state = self._jmx(self.webhdfs_urls[number - 1], "NameNode", "FSNamesystemState")
             known = int(state["NumLiveDataNodes"]) >= nodes and state["FSState"] == "Operational"
             return known and all(self._reports(one) for one in range(1, len(self._datanodes) + 1))
 
@@ -210,16 +210,14 @@ class HdfsCluster(Service):
     def failover(self, to: int) -> None:
         """Make name node `to` the active one, whether the other one lives or not.
 
-        A frozen one is ended for good, as fencing would do: let go on, it would still take itself for the
-        active one.
+        A frozen one is ended for good, as fencing would do: let go on, it would take itself for the active one.
         """
         other = 3 - to
         if self._one(self._namenodes, other).is_paused():
             self.kill_namenode(other)
-        # A started standby answers before the data nodes have reported to it, and can't become active until then.
-        wait_until(
-            lambda: self._fs_state(to)["FSState"] == "Operational", what=f"name node {to} left safe mode", timeout=60
-        )
+        # A started standby answers before the data nodes report to it; made active then, it finds no block of a file.
+        if all(node.is_running() for node in self._datanodes):
+            wait_until(lambda: self._knows_blocks(to), what=f"name node {to} knows the blocks", timeout=90)
         self._haadmin("-failover", f"nn{other}", f"nn{to}")
         wait_until(lambda: self.active_namenode() == to, what=f"name node {to} is active", timeout=30)
 
@@ -240,7 +238,7 @@ class HdfsCluster(Service):
     def set_space_quota(self, path: str, size: int | None) -> None:
         """Limit the bytes below a folder, copies counted; None lifts the limit.
 
-        A block is charged with its full size (``dfs.blocksize``, 128 MiB) as long as it is written.
+        A block that is written is charged with its full size (``dfs.blocksize``, 128 MiB).
         """
         quota = -1 if size is None else size
         self.webhdfs("PUT", path, "SETQUOTA", storagespacequota=quota, namespacequota=2**63 - 1)
@@ -377,8 +375,11 @@ class HdfsCluster(Service):
     def _namenode_state(self, number: int) -> str:
         return self._jmx(self.webhdfs_urls[number - 1], "NameNode", "NameNodeStatus")["State"]
 
-    def _fs_state(self, number: int) -> dict[str, str]:
-        return self._jmx(self.webhdfs_urls[number - 1], "NameNode", "FSNamesystemState")
+    def _knows_blocks(self, number: int) -> bool:
+        url = self.webhdfs_urls[number - 1]
+        operational = self._jmx(url, "NameNode", "FSNamesystemState")["FSState"] == "Operational"
+        reports = self._jmx(url, "NameNode", "NameNodeActivity")["StorageBlockReportNumOps"]
+        return operational and int(reports) >= len(self._datanodes)
 
     def _reports(self, number: int) -> bool:
         """Whether a data node, unless it is down, is in touch with every name node that runs.
@@ -443,8 +444,6 @@ def _resources_jar() -> Path:
 
 
 def _xml(properties: Mapping[str, str]) -> str:
-    entries = "".join(
-        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
-        for name, value in properties.items()
-    )
+    entry = "  <property><name>{}</name><value>{}</value></property>\n"
+    entries = "".join(entry.format(escape(name), escape(value)) for name, value in properties.items())
     return f'<?xml version="1.0"?>\n<configuration>\n{entries}</configuration>\n'
