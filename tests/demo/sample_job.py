@@ -3,6 +3,8 @@
 Three Kafka nodes, HDFS over WebHDFS and by native RPC, a schema registry, PostgreSQL, a scheduler with two workers:
 three topics of twelve partitions, a million Avro records over several hours, hourly folders by `header.time`. Every
 file is read back with fastavro, some with Apache's own library too; each record must stand once, in its hour.
+
+With `--topics 1 --partitions 1000 --tasks 1000 --way native` each of 1,000 partitions is a mapped task of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import json
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,7 +35,6 @@ from tests.stack.postgres import PostgresServer
 from tests.stack.registry import ApicurioRegistry
 
 TOPICS = ("CaptchaEvent", "LoginEvent", "SearchEvent")
-PARTITIONS = 12
 HOURS = 6
 BUILD = Path("build/sample_job").resolve()
 START = datetime(2026, 11, 1, 6, tzinfo=UTC)
@@ -56,15 +57,15 @@ for way, (destination, codec) in {ways!r}.items():
         time_field="header.time",
         granularity="hourly",
         path_pattern="YYYY/MM/dd/HH",
-        max_tasks=20,
-        target_task_bytes=16 * 1024 * 1024,
+        max_tasks={tasks},
+        target_task_bytes={task_bytes},
         time_limit=timedelta(minutes=15),
     )
 """
 
 
-def produce(servers: str, schema_id: int, records: int) -> None:
-    """Send records `0 … records-1`, each naming itself; the hour follows from the number."""
+def produce(servers: str, schema_id: int, records: int, topics: Sequence[str], partitions: int) -> None:
+    """Send records `0 … records-1`, each naming itself; topic, partition and hour follow from the number."""
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.num.messages": 10000, "acks": "all"})
     schema = fastavro.parse_schema(SCHEMA)
     chance, head = random.Random(1), b"\0" + schema_id.to_bytes(4, "big")
@@ -80,8 +81,9 @@ def produce(servers: str, schema_id: int, records: int) -> None:
         fastavro.schemaless_writer(out, schema, value)
         while True:
             try:
+                number_in_topic, topic = divmod(number, len(topics))
                 producer.produce(
-                    TOPICS[number % 3], head + out.getvalue(), partition=number // 3 % PARTITIONS, timestamp=millis
+                    topics[topic], head + out.getvalue(), partition=number_in_topic % partitions, timestamp=millis
                 )
                 break
             except BufferError:
@@ -98,7 +100,7 @@ def time_of(number: int) -> int:
     return int((START + timedelta(seconds=seconds)).timestamp() * 1000)
 
 
-def check(hdfs: HdfsCluster, root: str, records: int, *, both: bool) -> dict[str, int]:
+def check(hdfs: HdfsCluster, root: str, records: int, topics: Sequence[str], *, both: bool) -> dict[str, int]:
     """Every record once, in the folder of its hour, readable by fastavro and, with `both`, by Apache's library."""
     client = InsecureClient(hdfs.webhdfs_url, user=hdfs.superuser)
     seen = bytearray(records)
@@ -115,7 +117,7 @@ def check(hdfs: HdfsCluster, root: str, records: int, *, both: bool) -> dict[str
             number = int(record["event_id"])  # type: ignore[index,call-overload,arg-type]
             seen[number] += 1
             at = datetime.fromtimestamp(time_of(number) / 1000, UTC)
-            if at.strftime("%Y/%m/%d/%H") != hour or TOPICS[number % 3] != topic:
+            if at.strftime("%Y/%m/%d/%H") != hour or topics[number % len(topics)] != topic:
                 raise SystemExit(f"record {number} stands in {path}")
     wrong = sum(1 for count in seen if count != 1)
     if wrong:
@@ -138,7 +140,14 @@ def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
-    records = parser.parse_args().records
+    parser.add_argument("--topics", type=int, default=len(TOPICS), choices=range(1, len(TOPICS) + 1))
+    parser.add_argument("--partitions", type=int, default=12, help="of each topic")
+    parser.add_argument("--tasks", type=int, default=20, help="at most so many mapped tasks")
+    parser.add_argument("--task-bytes", type=int, default=16 * 1024 * 1024, help="a task is filled up to this")
+    parser.add_argument("--way", choices=("webhdfs", "native"), help="only this one")
+    parser.add_argument("--timeout", type=float, default=900, help="seconds that a run may take")
+    chosen = parser.parse_args()
+    records, topics = chosen.records, TOPICS[: chosen.topics]
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)
     with ExitStack() as stack:
@@ -146,14 +155,23 @@ def main() -> None:
         hdfs = stack.enter_context(HdfsCluster(BUILD / "hdfs"))
         registry = stack.enter_context(ApicurioRegistry(BUILD / "registry"))
         postgres = stack.enter_context(PostgresServer(BUILD / "postgres"))
-        for topic in TOPICS:
-            kafka.create_topic(topic, PARTITIONS)
+        for topic in topics:
+            kafka.create_topic(topic, chosen.partitions)
         schema_id = registry.register(f"{TOPICS[0]}-value", json.dumps(SCHEMA))
         # Apache's library reads snappy only with a further package, deflate as it is.
         ways = {"webhdfs": ("webhdfs:///data/web", "snappy"), "native": (f"{hdfs.rpc_url}/data/native", "deflate")}
+        ways = {way: place for way, place in ways.items() if chosen.way in (way, None)}
         dags = BUILD / "dags"
         dags.mkdir()
-        (dags / "sample.py").write_text(DAG_FILE.format(ways=ways, topics=list(TOPICS), registry=registry.url))
+        (dags / "sample.py").write_text(
+            DAG_FILE.format(
+                ways=ways,
+                topics=list(topics),
+                registry=registry.url,
+                tasks=chosen.tasks,
+                task_bytes=chosen.task_bytes,
+            )
+        )
         airflow = stack.enter_context(
             AirflowStandalone(
                 (BUILD / "airflow").resolve(),
@@ -170,19 +188,21 @@ def main() -> None:
             )
         )
         begin = time.monotonic()
-        produce(kafka.bootstrap_servers, schema_id, records)
+        produce(kafka.bootstrap_servers, schema_id, records, topics, chosen.partitions)
         print(f"produced {records:,} records in {time.monotonic() - begin:.0f} s", flush=True)
         for way, (destination, codec) in ways.items():
             begin = time.monotonic()
-            run_id, state = airflow.run_to_end(f"sample_{way}", timeout=900)
+            run_id, state = airflow.run_to_end(f"sample_{way}", timeout=chosen.timeout)
             seconds = time.monotonic() - begin
-            tasks = sum(t["task_id"] == "ingest.extract" for t in airflow.task_instances(f"sample_{way}", run_id))
+            instances = airflow.task_instances(f"sample_{way}", run_id)
+            tasks = sum(one["task_id"] == "ingest.extract" for one in instances)
+            steps = {one["task_id"]: round(one["duration"], 1) for one in instances if one["map_index"] < 0}
             if state != "success":
                 print(airflow.logs(f"sample_{way}", run_id, "ingest.gate"))
                 raise SystemExit(f"{way}: run ended {state}")
             root = "/" + destination.partition("://")[2].partition("/")[2]
-            found = check(hdfs, root, records, both=codec == "deflate")
-            print(f"{way}: {seconds:.0f} s, {tasks} tasks, {found}: each record once, in its hour", flush=True)
+            found = check(hdfs, root, records, topics, both=codec == "deflate")
+            print(f"{way}: {seconds:.0f} s, {tasks} tasks, {found}: each record once, in its hour; {steps}", flush=True)
 
 
 if __name__ == "__main__":
