@@ -66,7 +66,16 @@ for way, (destination, codec) in {ways!r}.items():
 
 def produce(servers: str, schema_id: int, records: int, topics: Sequence[str], partitions: int) -> None:
     """Send records `0 … records-1`, each naming itself; topic, partition and hour follow from the number."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "batch.num.messages": 10000, "acks": "all"})
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "linger.ms": 500,
+            "batch.num.messages": 10000,
+            "acks": "all",
+            # Brokers that just made a thousand partitions are slow at first.
+            "request.timeout.ms": 240_000,
+        }
+    )
     schema = fastavro.parse_schema(SCHEMA)
     chance, head = random.Random(1), b"\0" + schema_id.to_bytes(4, "big")
     for number in range(records):
@@ -90,7 +99,7 @@ def produce(servers: str, schema_id: int, records: int, topics: Sequence[str], p
                 producer.poll(0.1)
         if number % 1000 == 0:
             producer.poll(0)
-    if producer.flush(60):
+    if producer.flush(300):
         raise SystemExit("not all records arrived")
 
 
