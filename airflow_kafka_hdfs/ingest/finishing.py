@@ -18,9 +18,10 @@ from airflow_kafka_hdfs.ingest.collecting import GRACE, Collected, collect
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy, commit_plan
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.log import LogView
+from airflow_kafka_hdfs.ingest.plan_book import standing
 from airflow_kafka_hdfs.ingest.plans import Plan
-from airflow_kafka_hdfs.ingest.publishing import Refusal, roll_forward_all
-from airflow_kafka_hdfs.ingest.records import Commit
+from airflow_kafka_hdfs.ingest.publishing import Refusal, roll_forward
+from airflow_kafka_hdfs.ingest.records import Commit, Kind
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,9 @@ class Finished:
 
     Attributes:
         record: the commit of this plan that it made, None if there was nothing left to record.
+        found: commits of this plan that earlier attempts made, oldest first.
+        recovered: commits that nobody is known to have told of, oldest first: of this plan, made by an attempt that
+            died before it could tell, and of plans of runs that are gone.
         to_announce: published commits with datasets whose events are owed, this one and recovered ones.
         refusals: files that the store refused; their commits wait for `state recover` or the next run.
         view: the log afterwards.
@@ -38,10 +42,19 @@ class Finished:
     """
 
     record: Commit | None
+    found: tuple[Commit, ...] = ()
+    recovered: tuple[Commit, ...] = ()
     to_announce: tuple[Commit, ...]
     refusals: tuple[Refusal, ...]
     view: LogView
     collected: Collected
+
+    @property
+    def own(self) -> tuple[Commit, ...]:
+        """Commits of this plan that this attempt has to tell of, oldest first; if none is new, the newest one again."""
+        made = () if self.record is None else (self.record,)
+        own = {commit.plan for commit in (*self.found, *made)}
+        return (*(commit for commit in self.recovered if commit.plan in own), *made) or self.found[-1:]
 
 
 def finish(ctx: Context, plan: Plan, policy: CommitPolicy, *, grace: timedelta = GRACE) -> Finished:
@@ -53,17 +66,31 @@ def finish(ctx: Context, plan: Plan, policy: CommitPolicy, *, grace: timedelta =
     """
     result = commit_plan(ctx, plan, policy)
     ctx.workers.map(ctx.data.delete, result.dropped_staging)
-    refusals = roll_forward_all(ctx, result.view)
+    open_ = ctx.log.unpublished(result.view)
+    refusals = roll_forward(ctx, open_, result.view)
     owed = owed_events(ctx, result.view)
+    made = None if result.record is None else result.record.number
+    listed = [commit for commit in standing(result.view, plan).commits if commit.kind is not Kind.ABORT]
+    found = tuple(commit for commit in listed if commit.number != made)
+    untold = {*open_, *(commit.number for commit in owed)}
+    silent = [commit for commit in found if commit.number in untold]
+    silent += [commit for commit in owed if commit.plan not in (None, plan.plan) and _is_orphan(ctx, commit)]
     ctx.log.checkpoint_if_due(result.view)
     collected = _collected(ctx, grace)
     return Finished(
         record=result.record,
+        found=found,
+        recovered=tuple(sorted(silent, key=lambda commit: commit.number)),
         to_announce=owed,
         refusals=tuple(refusals),
         view=result.view,
         collected=collected,
     )
+
+
+def _is_orphan(ctx: Context, commit: Commit) -> bool:
+    """Whether the run that made a commit is gone, so that it will not tell of it any more."""
+    return ctx.run_states.is_alive(commit.run) is False
 
 
 def _collected(ctx: Context, grace: timedelta) -> Collected:

@@ -74,21 +74,21 @@ def _is_stored(ctx: Context, probe: Mapping[str, Any]) -> bool:
 
 
 def mirror_watermarks(context: AirflowContext, assets: JobAssets, config: IngestConfig, done: Finished) -> None:
-    """Copy the watermarks of the topics that a commit changed: to the assets' state, and to a group if one is named.
+    """Copy the watermarks of the topics that commits changed: to the assets' state, and to a group if one is named.
 
-    Nobody decides by these copies, so trouble is logged and nothing more.
+    Commits that this attempt only found count too: the copies of whoever made them may never have been written. Nobody
+    decides by the copies, so trouble is logged and nothing more.
     """
-    if done.record is None:
-        return
+    commits = {commit.number: commit for commit in (*done.to_announce, *done.recovered, *done.own)}
     offsets: dict[TopicPartition, int] = {}
-    for topic in sorted({change.key.topic for change in done.record.changes}):
+    for topic in sorted({change.key.topic for commit in commits.values() for change in commit.changes}):
         known = done.view.state.known(topic)
         marks = {partition: done.view.state.coverage[key].watermark for partition, key in sorted(known.items())}
         offsets |= {TopicPartition(topic, partition): mark for partition, mark in marks.items()}
         if marks and assets.topics is not None and assets.knows(topic):
             value: Any = {
                 "pipeline": assets.pipeline,
-                "commit": done.record.number,
+                "commit": max(n for n, commit in commits.items() if any(c.key.topic == topic for c in commit.changes)),
                 "offsets": {str(partition): mark for partition, mark in marks.items()},
             }
             try:

@@ -5,7 +5,9 @@ What they hand to each other through XCom (ids and totals; nothing is decided by
 - `plan`: one item per mapped task, `{"plan", "path", "task", "label", "topics", "partitions", "offsets"}`; `[]` if
   there is nothing to read. Under the key `plan`: `{"plan", "path", "kind", "tasks", "held", "dry_run"}`.
 - `extract`: `{"plan", "task", "k", "outcomes": {topic: outcome}, "counts": {…}, "files", "seconds"}`.
-- `publish`: `{"plan", "commit", "announced": [n, …], "probe", "counts": {…}, "files"}`; None without a plan.
+- `publish`: `{"plan", "commit", "recovered": [n, …], "announced": [n, …], "probe", "counts": {…}, "files"}`; None
+  without a plan. `recovered` are commits that it did not make itself: an earlier attempt died before it could tell of
+  them; what they count is in the totals if they are of the same plan.
 - `gate`: nothing; its failure names what was held back, and the next step.
 
 `counts` are the terms of the coverage equation in Kafka records, and `records_out`, `bytes_in`, `null_values`.
@@ -13,7 +15,7 @@ What they hand to each other through XCom (ids and totals; nothing is decided by
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -28,16 +30,16 @@ from airflow_kafka_hdfs.ingest.finishing import Finished, finish
 from airflow_kafka_hdfs.ingest.judging import judge
 from airflow_kafka_hdfs.ingest.plan_book import load_plan
 from airflow_kafka_hdfs.ingest.plans import Plan
-from airflow_kafka_hdfs.ingest.records import Commit, Counts, Manifest, sum_counts
+from airflow_kafka_hdfs.ingest.records import Commit, Manifest, sum_counts
 from airflow_kafka_hdfs.operators.announcing import confirm_events, mirror_watermarks, replaced_partitions
 from airflow_kafka_hdfs.operators.base import IngestOperator, task_id_of
 from airflow_kafka_hdfs.operators.outlets import news_of, send
 from airflow_kafka_hdfs.operators.reporting import (
     StopFlag,
     TaskStateProgress,
-    report_commit,
     report_extract,
     report_plan,
+    report_publish,
 )
 from airflow_kafka_hdfs.operators.requests import limits_of, request_of
 from airflow_kafka_hdfs.operators.tables import commit_table, plan_table
@@ -202,28 +204,32 @@ class KafkaToHdfsPublishOperator(IngestOperator):
         from airflow_kafka_hdfs.operators.ports import task_context
 
         self.outlets = [item for item in self.outlets if item not in self.job.outlets()]
-        told = context["ti"].xcom_pull(task_ids=self.plan_task_id, key=PLAN_KEY)
-        if told is None or told["dry_run"]:
-            self.log.info("%s: there is nothing to publish", "dry run" if told else f"{self.plan_task_id} made no plan")
+        planned = context["ti"].xcom_pull(task_ids=self.plan_task_id, key=PLAN_KEY)
+        if planned is None or planned["dry_run"]:
+            why = "dry run" if planned else f"{self.plan_task_id} made no plan"
+            self.log.info("%s: there is nothing to publish", why)
             return None
         config = self.config()
         ctx = task_context(config, self.run_ref(context), context)
-        plan = stored_plan(ctx, told["path"])
+        plan = stored_plan(ctx, planned["path"])
         started = ctx.clock.monotonic()
         done = finish(ctx, plan, config.commit_policy(_topics(plan)), grace=config.gc_grace)
-        if done.record is not None:
-            self.log.info("%s", commit_table(done.record))
+        for commit in done.own:
+            found = "" if commit is done.record else "found, made by an earlier attempt: "
+            self.log.info("%s%s", found, commit_table(commit))
         for refusal in done.refusals:
             self.log.error("a file could not be brought into place: %s", refusal)
         probe = self._send(context, ctx, done)
         mirror_watermarks(context, self.job, config, done)
-        report_commit(plan, done.record, done.view.state, ctx.clock.monotonic() - started)
+        report_publish(plan, done, ctx.clock.monotonic() - started)
+        told = {commit.number for commit in (*done.recovered, *done.own)}
         return {
             "plan": plan.plan,
-            "commit": done.record.number if done.record else None,
+            "commit": done.own[-1].number if done.own else None,
+            "recovered": sorted(told - ({done.record.number} if done.record else set())),
             "announced": [commit.number for commit in done.to_announce],
             "probe": probe,
-            **_totals(done.record),
+            **_totals(done.own),
         }
 
     def _send(self, context: AirflowContext, ctx: Context, done: Finished) -> dict[str, Any] | None:
@@ -347,10 +353,11 @@ def _told_of(manifest: Manifest | None) -> dict[str, Any]:
     }
 
 
-def _totals(commit: Commit | None) -> dict[str, Any]:
+def _totals(commits: Iterable[Commit]) -> dict[str, Any]:
+    told = list(commits)
     return {
-        "counts": wire.to_plain(commit.counts if commit else Counts()),
-        "files": sum(not entry.quarantine for entry in commit.files) if commit else 0,
+        "counts": wire.to_plain(sum_counts(commit.counts for commit in told)),
+        "files": sum(not entry.quarantine for commit in told for entry in commit.files),
     }
 
 

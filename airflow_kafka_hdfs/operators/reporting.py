@@ -13,6 +13,7 @@ from typing import Any
 from airflow.sdk.observability import stats
 
 from airflow_kafka_hdfs.ingest.coverage import LogState
+from airflow_kafka_hdfs.ingest.finishing import Finished
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.records import Commit, Outcome, sum_counts
 from airflow_kafka_hdfs.ports.runtime import Progress, StopSignal
@@ -67,20 +68,15 @@ def report_extract(pipeline: str, seconds: float) -> None:
     stats.timing("kafka_hdfs.extract_duration", seconds * 1000, tags={"pipeline": pipeline})
 
 
-def report_commit(plan: Plan, commit: Commit | None, state: LogState, seconds: float) -> None:
-    """Metrics of the publish step.
-
-    Args:
-        commit: the record that it made, if it made one.
-        state: the log's sum afterwards.
-    """
+def report_publish(plan: Plan, done: Finished, seconds: float) -> None:
+    """Metrics of the publish step: of the commit that it made, and of those that nobody is known to have told of."""
     stats.timing("kafka_hdfs.publish_duration", seconds * 1000, tags={"pipeline": plan.pipeline})
-    held = {item.topic for item in (commit.held if commit else plan.held)}
+    held = {item.topic for item in (done.own[-1].held if done.own else plan.held)}
     for topic in sorted({entry.key.topic for entry in plan.entries} | held):
         tags = {"pipeline": plan.pipeline, "topic": topic}
         stats.gauge("kafka_hdfs.held", int(topic in held), tags=tags)
-        stats.gauge("kafka_hdfs.lag", _lag(plan, state, topic), tags=tags)
-    if commit is not None:
+        stats.gauge("kafka_hdfs.lag", _lag(plan, done.view.state, topic), tags=tags)
+    for commit in (*done.recovered, *([done.record] if done.record else [])):
         for topic in sorted({unit.topic for unit in commit.units} | set(commit.datasets)):
             _report_topic(plan.pipeline, commit, topic)
         _report_user(plan.pipeline, commit.metrics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from airflow_kafka_hdfs.hooks.runs import TaskRunStates
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy
 from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.plans import PlanEntry, Waiting
+from airflow_kafka_hdfs.ingest.publishing import announce
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Kind, Outcome
 from airflow_kafka_hdfs.model import RunRef
@@ -27,6 +29,7 @@ from airflow_kafka_hdfs.operators import ports, reporting
 from airflow_kafka_hdfs.operators.announcing import confirm_events
 from airflow_kafka_hdfs.operators.base import RETRY_POLICY
 from airflow_kafka_hdfs.operators.outlets import JobAssets, TopicNews, send
+from tests.fakes.runtime import KnownRuns
 from tests.unit.ingest.scripted import Job, key
 
 RUN = RunRef(dag_id="d", run_id="run-1")
@@ -328,13 +331,45 @@ class TestMetrics:
         plan = job.plan([(EVENTS, 0, 10), (OTHER, 0, 10)], entries=entries)
         job.extract(plan, bad=2, only="events")
         done = finish(job.ctx, plan, CommitPolicy())
-        reporting.report_commit(plan, done.record, done.view.state, 0.5)
+        reporting.report_publish(plan, done, 0.5)
         assert ("kafka_hdfs.records", 8, ("events", "p")) in told
         assert ("kafka_hdfs.bad", 2, ("events", "p")) in told
         assert ("kafka_hdfs.lag", 2, ("events", "p")) in told
         assert ("kafka_hdfs.lag", 12, ("other", "p")) in told
         assert ("kafka_hdfs.held", 1, ("other", "p")) in told
         assert ("kafka_hdfs.publish_duration", 500.0, ("p",)) in told
+
+    def test_a_commit_of_an_attempt_that_died_is_told_by_the_next_one(self, told):
+        job = Job()
+        job.start(EVENTS)
+        plan = job.plan([(EVENTS, 0, 10)])
+        job.extract(plan)
+        first = finish(job.ctx, plan, CommitPolicy())
+        again = finish(job.ctx, plan, CommitPolicy())  # the first attempt died before it could tell of anything
+        reporting.report_publish(plan, again, 0.5)
+        assert ("kafka_hdfs.records", 10, ("events", "p")) in told
+        assert again.record is None
+        assert again.own == again.recovered == (first.record,)
+
+        announce(job.ctx, [first.record.number])
+        told.clear()
+        cleared = finish(job.ctx, plan, CommitPolicy())  # people cleared `publish`; all was told before
+        reporting.report_publish(plan, cleared, 0.5)
+        assert "kafka_hdfs.records" not in {name for name, _, _ in told}
+        assert (cleared.own, cleared.recovered) == ((first.record,), ())
+
+    @pytest.mark.parametrize(("alive", "tells"), [(False, True), (True, False), (None, False)])
+    def test_a_commit_of_another_run_is_told_once_that_run_is_gone(self, told, alive, tells):
+        other = Job(run="run-2")
+        other.start(EVENTS)
+        theirs = other.plan([(EVENTS, 0, 7)])
+        other.extract(theirs)
+        finish(other.ctx, theirs, CommitPolicy())
+        runs = KnownRuns(alive={} if alive is None else {"run-2": alive})
+        mine = dataclasses.replace(Job(other.store, run="run-3").ctx, run_states=runs)
+        plan = Job(other.store, run="run-3").plan()
+        reporting.report_publish(plan, finish(mine, plan, CommitPolicy()), 0.5)
+        assert (("kafka_hdfs.records", 7, ("events", "p")) in told) is tells
 
     def test_every_metric_that_is_told_stands_in_the_table(self, told):
         self.test_a_commit_is_told_with_its_topics(told)

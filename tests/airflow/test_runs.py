@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_hdfs import KafkaToHdfsDag, TopicFilter
+from airflow_kafka_hdfs.exceptions import StoreUnavailableError
+from airflow_kafka_hdfs.ingest import finishing
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.inspecting import newest_commits
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, all_plans
@@ -147,6 +149,62 @@ def test_an_aborted_plan_sends_no_event_and_the_next_run_reads_it(kafka, produce
     after = run_dag(dag)
     assert (after.state, len(after.events)) == ("success", 2)
     assert ids_in(tmp_path, topic) == {"2026/01/01/00": list(range(10))}
+
+
+def test_events_are_counted_over_the_six_ends_of_a_run(kafka, produce, run_dag, tmp_path, unique_name, monkeypatch):
+    topic = kafka.create_topic(unique_name)
+    mirror = f"mirror-{topic}"
+    arguments = {"max_tasks": 1, "converters": [happen], "mirror_group": mirror, "publish_policy": "partial"}
+    dag = job([topic], tmp_path, **arguments)
+    counted: dict[str, tuple[int, int]] = {}
+
+    def ended(name: str, ran: Ran) -> Ran:
+        """Events of the dataset, and of its partitions."""
+        uris = [uri for uri, _, _ in ran.events]
+        counted[name] = (sum("@" not in uri for uri in uris), sum("@" in uri for uri in uris))
+        return ran
+
+    ended("empty", run_dag(dag))
+    produce(topic, records(range(10)))
+    ended("dry", run_dag(job([topic], tmp_path, **arguments), {"dry_run": True}))
+    DURING_EXTRACT.append(lambda: abort_newest_plan(dag))
+    assert ended("aborted", run_dag(dag)).state == "failed"
+    produce(topic, [None, *records(range(10, 15), hour=1)])
+    partial = ended("partial", run_dag(dag))
+    assert (partial.state, partial.states["ingest.publish"]) == ("failed", "success")
+    assert partial.xcom("ingest.publish")["counts"]["written"] == 10
+    dag = job([topic], tmp_path, **arguments, on_null="skip", publish_args={"retries": 1, "retry_delay": 0.0})
+    ended("full", run_dag(dag))
+
+    produce(topic, records(range(15, 18), hour=2))
+    die_once(monkeypatch)
+    recovered = ended("recovered", run_dag(dag))
+    assert counted == {
+        "empty": (0, 0),
+        "dry": (0, 0),
+        "aborted": (0, 0),
+        "partial": (1, 1),
+        "full": (1, 1),
+        "recovered": (1, 1),
+    }
+    assert (recovered.state, tries(recovered, "ingest.publish")) == ("success", {2})
+    told_of = recovered.xcom("ingest.publish")
+    assert told_of["counts"]["written"] == 3
+    assert told_of["recovered"] == [told_of["commit"]]
+    assert watermarks(topic)["commit"] == told_of["commit"]
+    assert watermarks(topic)["offsets"] == {"0": 19}
+    assert group_offsets(kafka, mirror) == {0: 19}
+
+
+def die_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store goes away right after the next commit."""
+    bring = finishing.roll_forward
+
+    def away(*arguments: Any) -> Any:
+        monkeypatch.setattr(finishing, "roll_forward", bring)
+        raise StoreUnavailableError("promote", "a file", "as the test wants it")
+
+    monkeypatch.setattr(finishing, "roll_forward", away)
 
 
 def test_a_topic_that_fails_holds_back_itself_alone(kafka, produce, run_dag, tmp_path, unique_name):
@@ -295,7 +353,7 @@ def test_a_publish_that_lost_its_plan_says_so(kafka, produce, run_dag, tmp_path,
 
 def abort_newest_plan(dag: KafkaToHdfsDag) -> None:
     ctx = context_of(dag)
-    (plan,) = all_plans(ctx)
+    plan = next(all_plans(ctx))
     abort_plan(ctx, plan, "the test wants it")
 
 
