@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from airflow_kafka_hdfs.exceptions import PlanningError
 from airflow_kafka_hdfs.ingest.arguments import millis
-from airflow_kafka_hdfs.ingest.choices import OnTopicRecreated
+from airflow_kafka_hdfs.ingest.choices import OnTopicRecreated, OutOfRange
 from airflow_kafka_hdfs.ingest.cluster_view import ClusterView
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.coverage import LogState
@@ -65,7 +65,7 @@ def find_bounds(
 def decide_interval(
     state: LogState, view: ClusterView, config: IngestConfig, interval: Interval, bounds: Bounds
 ) -> Decisions:
-    """Decide for every selected topic; only `entries` and `held` of the result are filled.
+    """Decide for every selected topic; the result has no `changes`.
 
     Args:
         state: the log's sum, read before `view` was made.
@@ -83,7 +83,15 @@ def decide_interval(
             held.append(outcome)
         else:
             entries += outcome
-    return Decisions(entries=tuple(entries), held=tuple(held))
+    notes = tuple(_beginning_gone(entry) for entry in entries if entry.reason == Reason.INTERVAL_BEGINS_GONE)
+    return Decisions(entries=tuple(entries), held=tuple(held), notes=notes)
+
+
+def _beginning_gone(entry: PlanEntry) -> str:
+    return (
+        f"{entry.key}: the date range begins at or below the log start {entry.log_start}: up to {entry.lost} of its "
+        "offsets are gone from Kafka and were never read"
+    )
 
 
 def _topic(
@@ -109,6 +117,10 @@ def _topic(
         entry = _entry(identity, interval, bounds)
         if isinstance(entry, Held):
             return entry
+        gone = entry.reason == Reason.INTERVAL_BEGINS_GONE
+        if gone and config.topic(topic).config.on_out_of_range is OutOfRange.FAIL:
+            detail = f"{_beginning_gone(entry)}; set on_out_of_range to nearest to read what is left, or begin later"
+            return Held(topic=topic, reason=HeldReason.OUT_OF_RANGE, detail=detail)
         entries.append(entry)
     return entries
 
@@ -129,6 +141,11 @@ def _entry(identity: Identity, interval: Interval, bounds: Bounds) -> PlanEntry 
     settled = Ranges() if identity.coverage is None else identity.coverage.settled
     ranges = Ranges.span(first, last) - settled
     reason = Reason.INTERVAL if ranges else Reason.INTERVAL_SETTLED if promised else Reason.INTERVAL_EMPTY
+    # Nobody can tell the times of records that are gone: those right below the log start may belong to the interval
+    # if its first record is the first one that is left.
+    begins_below = interval.start is not None and first <= offsets.log_start
+    gone = Ranges.span(0, offsets.log_start) - settled if begins_below else Ranges()
+    reason = Reason.INTERVAL_BEGINS_GONE if gone else reason
     return PlanEntry(
         key=identity.key,
         reason=reason,
@@ -136,6 +153,7 @@ def _entry(identity: Identity, interval: Interval, bounds: Bounds) -> PlanEntry 
         ranges=ranges,
         log_start=offsets.log_start,
         log_end=offsets.last_stable,
+        lost=len(gone),
         promised=promised,
     )
 

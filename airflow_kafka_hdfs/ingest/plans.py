@@ -63,7 +63,8 @@ class PlanEntry:
         ranges: what is to be read.
         log_start: first offset that the broker held.
         log_end: the last stable offset then.
-        lost: offsets that planning found gone, already committed by it.
+        lost: offsets that planning found gone, already committed by it. In an interval plan nothing is committed: those
+            below the log start that no commit covers, the most that its range can have lost.
         skipped: offsets that a policy of planning jumped over, likewise.
         promised: for interval plans: the offsets that the interval stands for; the run is green once they are all
             covered or lost, also those beyond the last stable offset.

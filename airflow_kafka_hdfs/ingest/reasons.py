@@ -53,6 +53,9 @@ class Reason(StrEnum):
     """All offsets of the interval are covered or lost."""
     INTERVAL_EMPTY = "interval_empty"
     """The partition has no record in the interval."""
+    INTERVAL_BEGINS_GONE = "interval_begins_gone"
+    """The interval begins at or below the log start, and offsets below that were never covered: some of its records may
+    be gone from Kafka. What is left of it is read."""
     REPLACE = "replace"
     """Offsets that are read again, widened to whole files."""
 

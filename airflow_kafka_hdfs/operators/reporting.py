@@ -15,6 +15,7 @@ from airflow.sdk.observability import stats
 from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.finishing import Finished
 from airflow_kafka_hdfs.ingest.plans import Plan
+from airflow_kafka_hdfs.ingest.reasons import Reason
 from airflow_kafka_hdfs.ingest.records import Commit, Outcome, sum_counts
 from airflow_kafka_hdfs.ports.runtime import Progress, StopSignal
 
@@ -29,6 +30,7 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "kafka_hdfs.filtered": "counter: records without output",
         "kafka_hdfs.late": "counter: records older than what their folder had already published",
         "kafka_hdfs.lost": "counter: offsets that Kafka no longer held",
+        "kafka_hdfs.begins_gone": "counter: partitions whose date range may have begun before what Kafka still holds",
         "kafka_hdfs.skipped": "counter: offsets that a policy jumped over",
         "kafka_hdfs.limited": "counter: units that a limit ended",
         "kafka_hdfs.failed": "counter: units that failed",
@@ -58,8 +60,15 @@ def report_plan(plan: Plan, seconds: float, *, reused: bool) -> None:
         return
     for topic in sorted({entry.key.topic for entry in plan.entries}):
         entries = [entry for entry in plan.entries if entry.key.topic == topic]
-        for name in ("lost", "skipped"):
-            if value := sum(getattr(entry, name) for entry in entries):
+        gone = [entry for entry in entries if entry.reason == Reason.INTERVAL_BEGINS_GONE]
+        values = {
+            # What an interval can have lost is no certain number, and every backfill of old hours finds the same.
+            "lost": sum(entry.lost for entry in entries) - sum(entry.lost for entry in gone),
+            "skipped": sum(entry.skipped for entry in entries),
+            "begins_gone": len(gone),
+        }
+        for name, value in values.items():
+            if value:
                 stats.incr(f"kafka_hdfs.{name}", value, tags={**tags, "topic": topic})
 
 

@@ -371,6 +371,17 @@ class TestMetrics:
         reporting.report_publish(plan, finish(mine, plan, CommitPolicy()), 0.5)
         assert (("kafka_hdfs.records", 7, ("events", "p")) in told) is tells
 
+    def test_a_range_that_may_have_lost_its_beginning_is_no_certain_loss(self, told):
+        job = Job()
+        entries = tuple(
+            PlanEntry(key=k, reason=reason, previous=None, ranges=Ranges(), log_start=9, log_end=9, lost=9)
+            for k, reason in ((EVENTS, "interval_begins_gone"), (OTHER, "reset_too_early"))
+        )
+        reporting.report_plan(job.plan(entries=entries), 0.5, reused=False)
+        assert ("kafka_hdfs.begins_gone", 1, ("events", "p")) in told
+        assert [found for found in told if found[0] == "kafka_hdfs.lost"] == [("kafka_hdfs.lost", 9, ("other", "p"))]
+        assert {name for name, _, _ in told} <= set(reporting.METRICS)
+
     def test_every_metric_that_is_told_stands_in_the_table(self, told):
         self.test_a_commit_is_told_with_its_topics(told)
         assert {name for name, _, _ in told} <= set(reporting.METRICS)

@@ -104,6 +104,62 @@ def test_covered_and_lost_are_left_out_and_skipped_is_read():
     assert entry.previous == 0
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "ranges", "lost"),
+    [
+        (0, 1, Ranges(), 25),  # gone as a whole
+        (2, 3, Ranges.span(25, 30), 25),  # in part
+        (1, 4, Ranges.span(25, 40), 25),
+        (3, 4, Ranges.span(30, 40), 0),
+        (None, 3, Ranges.span(25, 30), 0),  # whoever begins at the log start has all that there is
+    ],
+)
+def test_an_interval_that_begins_below_the_log_start_says_how_much_may_be_gone(start, end, ranges, lost):
+    fake = cluster_of()
+    fake.expire("T", 0, 25)
+    found = decided(fake, LogState(), start, end)
+    entry = only(found)
+    assert (entry.ranges, entry.lost, entry.reason == "interval_begins_gone") == (ranges, lost, lost > 0)
+    assert len(found.notes) == (1 if lost else 0)
+    if lost:
+        assert "T[0]" in found.notes[0]
+        assert "up to 25 of its offsets are gone" in found.notes[0]
+
+
+def test_a_beginning_that_was_read_before_it_went_is_not_missed():
+    fake = cluster_of()
+    fake.expire("T", 0, 25)
+    state = state_of(PartitionChange(key=key_of(fake), start=0, covered=Ranges.span(0, 30)))
+    assert only(decided(fake, state, 0, 3)).reason == "interval_settled"
+    state = state_of(PartitionChange(key=key_of(fake), start=0, covered=Ranges.span(20, 30)))
+    assert (only(decided(fake, state, 0, 3)).reason, only(decided(fake, state, 0, 3)).lost) == (
+        "interval_begins_gone",
+        20,
+    )
+
+
+def test_a_log_that_is_gone_as_a_whole_is_no_empty_interval():
+    fake = cluster_of()
+    fake.expire("T", 0, 60)
+    assert (only(decided(fake, LogState(), 1, 2)).reason, only(decided(fake, LogState(), 1, 2)).lost) == (
+        "interval_begins_gone",
+        60,
+    )
+
+
+def test_where_nothing_may_be_lost_a_beginning_that_is_gone_holds_the_topic():
+    fake = cluster_of()
+    fake.expire("T", 0, 25)
+    config = IngestConfig.of(
+        {"topics": ["T"], "destination": "file:///data", "pipeline_id": "p", "on_out_of_range": "fail"}
+    )
+    found = decided(fake, LogState(), 1, 3, config)
+    (held,) = found.held
+    assert (held.reason, found.entries) == ("out_of_range", ())
+    assert "begin later" in held.detail
+    assert decided(fake, LogState(), 3, 4, config).held == ()
+
+
 def test_an_interval_that_is_settled_says_so():
     fake = cluster_of()
     state = state_of(PartitionChange(key=key_of(fake), start=0, covered=Ranges.span(0, 60)))
