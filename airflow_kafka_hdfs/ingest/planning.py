@@ -37,8 +37,9 @@ from airflow_kafka_hdfs.ingest.publishing import Refusal, roll_forward_all
 from airflow_kafka_hdfs.ingest.reasons import HeldReason
 from airflow_kafka_hdfs.ingest.records import Commit, Held, Kind, PartitionChange, PartitionKey, Selection, Superseded
 from airflow_kafka_hdfs.ingest.requests import Interval, PlanRequest
-from airflow_kafka_hdfs.ingest.resets import decide_resets, describe, targets
+from airflow_kafka_hdfs.ingest.resets import decide_resets, describe, foreign_keys, targets
 from airflow_kafka_hdfs.ingest.schema_pins import pin_schemas
+from airflow_kafka_hdfs.ingest.selection import TopicKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,7 @@ class _Draft:
     waiting: tuple[Waiting, ...] = ()
     replaces: tuple[Superseded, ...] = ()
     committed: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def make_plan(ctx: Context, sources: Sources, config: IngestConfig, request: PlanRequest) -> Planned:
@@ -97,7 +99,7 @@ def make_plan(ctx: Context, sources: Sources, config: IngestConfig, request: Pla
     if request.dry_run:
         draft = _drafted(ctx, sources, config, request, interval, view, clock)
         plan = _plan(ctx, sources, config, request, draft, clock, counter=0)
-        return Planned(plan=plan, notes=draft.decided.notes)
+        return Planned(plan=plan, notes=draft.notes)
     refusals = tuple(roll_forward_all(ctx, view))
     while True:
         own = own_plans(ctx)
@@ -109,7 +111,7 @@ def make_plan(ctx: Context, sources: Sources, config: IngestConfig, request: Pla
         draft = _drafted(ctx, sources, config, request, interval, view, clock)
         plan = _plan(ctx, sources, config, request, draft, clock, counter=len(own))
         if ctx.state.put_if_absent(ctx.log.paths.plan(plan.key, plan.counter), wire.encode("plan", plan)):
-            return Planned(plan=plan, committed=draft.committed, notes=draft.decided.notes, refusals=refusals)
+            return Planned(plan=plan, committed=draft.committed, notes=draft.notes, refusals=refusals)
         view = ctx.log.read(known=draft.view)  # another attempt of this run was faster: its plan is ours
 
 
@@ -146,10 +148,13 @@ def _forward(
 ) -> _Draft:
     """Continuous planning, with its own commits; starts over from the log whenever another record came first."""
     moved: set[PartitionKey] = set()
+    foreign: tuple[TopicKey, ...] = ()
     committed: list[int] = []
     while True:
         cluster = look(sources.catalog, config.topics, view.state)
-        reset = _reset(ctx, sources, config, request, view, cluster)
+        if request.reset:
+            foreign = foreign_keys(request.reset, cluster, request.elsewhere, sources.catalog.topics)
+        reset = _reset(ctx, sources, request, view, cluster, foreign)
         if reset is not None:
             after = _committed(ctx, view, reset, dry_run=request.dry_run)
             moved |= {change.key for change in reset.changes}
@@ -181,6 +186,10 @@ def _forward(
             decided=decided.with_entries(entries),
             kind=Kind.FORWARD,
             committed=() if request.dry_run else tuple(committed),
+            notes=(
+                *decided.notes,
+                *(f"reset: {text} is no topic of this ingestion" for text in sorted(k.text for k in foreign)),
+            ),
         )
 
 
@@ -221,16 +230,17 @@ def _interval(
         request=request_id,
         waiting=waiting,
         replaces=replaces,
+        notes=decided.notes,
     )
 
 
 def _reset(
     ctx: Context,
     sources: Sources,
-    config: IngestConfig,
     request: PlanRequest,
     view: LogView,
     cluster: ClusterView,
+    foreign: Collection[TopicKey],
 ) -> Commit | None:
     """The record of the run's `reset`, None if it asks for none or the log has it. Claims topics that it starts."""
     if not request.reset:
@@ -238,7 +248,9 @@ def _reset(
     request_id = request.request_id(ctx.run, "reset")
     if request_id in view.state.requests:
         return None
-    wanted = targets(request.reset, cluster)
+    wanted = targets(request.reset, cluster, foreign)
+    if not wanted:
+        return None
     changes = decide_resets(view.state, cluster, wanted, sources.catalog.offsets_for_times)
     if not request.dry_run:
         claim(ctx, wanted.keys() - view.state.topics.keys())

@@ -11,7 +11,7 @@ from airflow_kafka_hdfs.exceptions import ConfigError
 from airflow_kafka_hdfs.ingest import arguments as args
 from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.choices import Granularity
-from airflow_kafka_hdfs.ingest.selection import TopicKey
+from airflow_kafka_hdfs.ingest.selection import TopicKey, Topics
 from airflow_kafka_hdfs.ingest.timepath import load_zone
 from airflow_kafka_hdfs.model import RunRef
 
@@ -77,6 +77,8 @@ class PlanRequest:
         replace: read what is covered again, and take its files out of place.
         reset: start points to move, once.
         dry_run: show the plan, change nothing.
+        elsewhere: what the other ingestions of the DAG read, since the Params are the same for all of them: their
+            `topics`, or None for topics that can't be known here (told at run time, or of another cluster).
     """
 
     backfill: bool = False
@@ -87,6 +89,7 @@ class PlanRequest:
     replace: bool = False
     reset: Mapping[TopicKey, ResetTarget] = field(default_factory=dict)
     dry_run: bool = False
+    elsewhere: tuple[Topics | None, ...] = ()
 
     @classmethod
     def of(

@@ -7,7 +7,7 @@ Forward, undecided offsets below the new start are skipped, or lost where Kafka 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from airflow_kafka_hdfs.exceptions import PlanningError
 from airflow_kafka_hdfs.ingest import arguments as args
@@ -17,25 +17,53 @@ from airflow_kafka_hdfs.ingest.decisions import Times, first_at, held_by_cluster
 from airflow_kafka_hdfs.ingest.identities import Identities, Identity, Standing, with_losses
 from airflow_kafka_hdfs.ingest.records import Held, PartitionChange
 from airflow_kafka_hdfs.ingest.requests import ResetTarget
-from airflow_kafka_hdfs.ingest.selection import TopicKey, by_specificity
+from airflow_kafka_hdfs.ingest.selection import TopicFilter, TopicKey, Topics, by_specificity
 from airflow_kafka_hdfs.model import PartitionOffsets, TopicPartition
 
 Resets = Mapping[TopicKey, ResetTarget]
 
 
-def targets(resets: Resets, view: ClusterView) -> dict[str, ResetTarget]:
+def targets(resets: Resets, view: ClusterView, foreign: Collection[TopicKey] = ()) -> dict[str, ResetTarget]:
     """Topic -> target of all selected topics that are to be moved; the last key that matches wins, names after regexes.
 
+    Args:
+        foreign: keys that are for others, see `foreign_keys`.
+
     Raises:
-        ConfigError: a key that matches no selected topic.
+        ConfigError: a key that matches no selected topic, and is for nobody else.
     """
     found: dict[str, ResetTarget] = {}
     for topic_key in by_specificity(resets):
         matching = [topic for topic in sorted(view.topics) if topic_key.matches(topic)]
-        if not matching:
+        if not matching and topic_key not in foreign:
             raise args.unknown("reset", topic_key.text, view.topics)
         found.update(dict.fromkeys(matching, resets[topic_key]))
     return found
+
+
+def foreign_keys(
+    resets: Resets, view: ClusterView, elsewhere: Sequence[Topics | None], listed: Callable[[], Collection[str]]
+) -> tuple[TopicKey, ...]:
+    """Keys, as given, that match no topic here and are for another ingestion of the DAG.
+
+    Args:
+        resets: the request.
+        view: the cluster, as this ingestion sees it.
+        elsewhere: see `PlanRequest.elsewhere`.
+        listed: all topics of the cluster; asked only where a filter leaves it open whether there is such a topic.
+    """
+    strange = [key for key in resets if not any(map(key.matches, view.topics))]
+    found = {key for key in strange if any(_is_named(key, topics) for topics in elsewhere)}
+    filters = [topics for topics in elsewhere if isinstance(topics, TopicFilter)]
+    if filters and (open_ := set(strange) - found):
+        names = [name for name in listed() if any(topics.matches(name) for topics in filters)]
+        found |= {key for key in open_ if any(map(key.matches, names))}
+    return tuple(key for key in strange if key in found)
+
+
+def _is_named(key: TopicKey, topics: Topics | None) -> bool:
+    """Whether a list of topics has what a key stands for; a list that can't be known may have everything."""
+    return topics is None or (not isinstance(topics, TopicFilter) and any(map(key.matches, topics)))
 
 
 def decide_resets(

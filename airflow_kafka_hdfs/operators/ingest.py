@@ -31,9 +31,10 @@ from airflow_kafka_hdfs.ingest.judging import judge
 from airflow_kafka_hdfs.ingest.plan_book import load_plan
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.records import Commit, Manifest, sum_counts
+from airflow_kafka_hdfs.ingest.selection import TopicFilter, Topics, topics_of
 from airflow_kafka_hdfs.operators.announcing import confirm_events, mirror_watermarks, replaced_partitions
 from airflow_kafka_hdfs.operators.base import IngestOperator, task_id_of
-from airflow_kafka_hdfs.operators.outlets import news_of, send
+from airflow_kafka_hdfs.operators.outlets import needs_run_time, news_of, send
 from airflow_kafka_hdfs.operators.reporting import (
     StopFlag,
     TaskStateProgress,
@@ -72,7 +73,7 @@ class KafkaToHdfsPlanOperator(IngestOperator):
         from airflow_kafka_hdfs.operators.ports import open_sources, probe_stores, task_context
 
         self._refuse_twins()
-        request = request_of(context)
+        request = replace(request_of(context), elsewhere=self._topics_elsewhere())
         config = self.config(limits=limits_of(context["params"]), max_map_length=conf.getint("core", "max_map_length"))
         ctx = task_context(config, self.run_ref(context), context)
         if not request.dry_run:
@@ -98,11 +99,25 @@ class KafkaToHdfsPlanOperator(IngestOperator):
         context["ti"].xcom_push(key=PLAN_KEY, value=told)
         return [] if plan.dry_run else _work_units(plan, path)
 
+    def _others(self) -> list[KafkaToHdfsPlanOperator]:
+        """The same step of the DAG's other ingestions."""
+        steps = (task for task in self.dag.tasks if isinstance(task, KafkaToHdfsPlanOperator))
+        return [task for task in steps if task.task_id != self.task_id]
+
+    def _topics_elsewhere(self) -> tuple[Topics | None, ...]:
+        """What the other ingestions read, as far as this one can know; see `PlanRequest.elsewhere`."""
+        mine = self.fixed.values.get("kafka_conn_id")
+        found: list[Topics | None] = []
+        for task in self._others():
+            given: Any = task.topics
+            is_here = task.fixed.values.get("kafka_conn_id") == mine
+            late = needs_run_time(given) and not (isinstance(given, TopicFilter) and is_here)
+            found.append(None if late else topics_of(given))
+        return tuple(found)
+
     def _refuse_twins(self) -> None:
         """Two ingestions of one DAG with one pipeline would take each other's plans for their own."""
-        for task in self.dag.tasks:
-            if not isinstance(task, KafkaToHdfsPlanOperator) or task.task_id == self.task_id:
-                continue
+        for task in self._others():
             if task.pipeline == self.pipeline:
                 raise ConfigError(
                     "pipeline_id",

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import AssetEventsResult, ErrorResponse
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
-from airflow_kafka_hdfs import KafkaToHdfsTaskGroup
+from airflow_kafka_hdfs import KafkaToHdfsTaskGroup, TopicFilter
 from airflow_kafka_hdfs.exceptions import ConfigError, HeldBackError, KafkaUnavailableError, StoreUnavailableError
 from airflow_kafka_hdfs.hooks.runs import TaskRunStates
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy
@@ -100,6 +100,16 @@ def supervisor(monkeypatch):
         stored.append({**event, **source, "created_dagruns": []})
 
     return store
+
+
+def test_an_ingestion_knows_what_the_others_of_its_dag_read():
+    with DAG("d", schedule=None):
+        mine = KafkaToHdfsTaskGroup("a", topics=["x"], destination="file:///data")
+        KafkaToHdfsTaskGroup("b", topics=["y", "z"], destination="file:///data")
+        KafkaToHdfsTaskGroup("c", topics=TopicFilter(allow=["w.*"]), destination="file:///data")
+        KafkaToHdfsTaskGroup("e", topics=TopicFilter(), destination="file:///data", kafka_conn_id="other")
+        KafkaToHdfsTaskGroup("f", topics="{{ params.topics }}", destination="file:///data")
+    assert mine.plan._topics_elsewhere() == (("y", "z"), TopicFilter(allow=["w.*"]), None, None)
 
 
 class TestGate:

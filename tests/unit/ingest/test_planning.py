@@ -17,10 +17,12 @@ from airflow_kafka_hdfs.exceptions import (
 from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.committing import commit_plan
 from airflow_kafka_hdfs.ingest.ownership import MOST_LISTINGS
+from airflow_kafka_hdfs.ingest.planning import make_plan
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Kind
-from airflow_kafka_hdfs.ingest.selection import TopicFilter
+from airflow_kafka_hdfs.ingest.requests import PlanRequest, ResetTarget
+from airflow_kafka_hdfs.ingest.selection import TopicFilter, TopicKey
 from tests.fakes.faulty_store import FaultyStore
 from tests.fakes.runtime import START
 from tests.unit.ingest.piping import HOUR, World
@@ -354,6 +356,16 @@ def test_a_reset_is_carried_out_once_though_the_run_is_cleared(world):
     # Another run may ask again, also for the way back.
     world.run("run-3").whole({"reset": {"events": "earliest"}})
     assert world.values() == Counter([1, 2, 3, 4, 5, 6, 11, 12])
+
+
+def test_a_reset_for_another_ingestion_of_the_dag_is_noted_and_planning_goes_on(world):
+    run = world.run("run-1")
+    request = PlanRequest(reset={TopicKey.of("reset", "clicks"): ResetTarget(word="latest")}, elsewhere=(("clicks",),))
+    planned = make_plan(run.context(), run.sources(), run.config, request)
+    assert planned.notes == ("reset: clicks is no topic of this ingestion",)
+    assert not planned.plan.is_empty
+    with pytest.raises(ConfigError, match="reset: got 'clicks'; allowed: events"):
+        world.run("run-2").plan({"reset": {"clicks": "latest"}})
 
 
 def test_a_reset_of_a_topic_that_can_not_be_read_changes_nothing(world):

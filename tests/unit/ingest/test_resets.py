@@ -14,7 +14,7 @@ from airflow_kafka_hdfs.ingest.identities import Identity, Standing
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Commit, Counts, Kind, PartitionChange, PartitionKey
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
-from airflow_kafka_hdfs.ingest.resets import decide_resets, describe, moved, targets
+from airflow_kafka_hdfs.ingest.resets import decide_resets, describe, foreign_keys, moved, targets
 from airflow_kafka_hdfs.ingest.selection import TopicFilter
 from airflow_kafka_hdfs.model import PartitionOffsets, RunRef
 from tests.fakes.kafka import FakeCluster
@@ -170,6 +170,33 @@ def test_the_reason_says_what_it_does():
 def test_a_key_that_matches_nothing_is_a_slip_of_the_pen():
     with pytest.raises(ConfigError, match="reset: got 'cofee'.*did you mean 'coffee'"):
         decided(cluster(), {"cofee": "latest"})
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "key", "is_foreign"),
+    [
+        ((), "tea", False),
+        ((("tea", "milk"),), "tea", True),
+        ((("tea", "milk"),), "t.*", True),
+        ((("milk",),), "tea", False),
+        ((None,), "anything", True),  # only the run of that ingestion knows
+        ((TopicFilter(allow=["t.*"]),), "tea", True),
+        ((TopicFilter(allow=["t.*"]),), "teaa", False),  # the filter would take it, but there is no such topic
+        ((TopicFilter(allow=["t.*"]),), "T|tea", True),
+        ((TopicFilter(allow=["coff.*"]),), "tea", False),
+    ],
+)
+def test_a_key_for_another_ingestion_of_the_dag_is_no_slip_of_the_pen(elsewhere, key, is_foreign):
+    fake = cluster()
+    view = look(fake.catalog(), ("coffee",), logged(fake, coffee=0))
+    reset = PlanRequest.of({"reset": {key: "latest", "coffee": "latest"}}).reset
+    foreign = foreign_keys(reset, view, elsewhere, fake.catalog().topics)
+    assert [found.text for found in foreign] == ([key] if is_foreign else [])
+    if is_foreign:
+        assert targets(reset, view, foreign).keys() == {"coffee"}
+    else:
+        with pytest.raises(ConfigError, match=rf"reset: got '{key}'"):
+            targets(reset, view, foreign)
 
 
 def test_a_topic_that_can_not_be_looked_at_leaves_everything_as_it_is():
