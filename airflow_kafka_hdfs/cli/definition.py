@@ -11,6 +11,7 @@ from airflow_kafka_hdfs.cli.lineage import lineage_commands
 
 _COMMANDS = "airflow_kafka_hdfs.cli.commands"
 _STEERING = "airflow_kafka_hdfs.cli.steering"
+_QUARANTINE = "airflow_kafka_hdfs.cli.quarantine"
 
 Arg: Any = cli_config.Arg  # Airflow gives it no types
 
@@ -22,6 +23,7 @@ ARG_STATE_URI = Arg(("--state-uri",), help="with --destination: where the record
 ARG_STORAGE_CONN_ID = Arg(("--storage-conn-id",), help="with --destination: connection; by default one by scheme")
 ARG_OUTPUT = Arg(("-o", "--output"), help="table or json", choices=("table", "json"), default="table")
 ARG_COUNT = Arg(("-n", "--number"), help="how many commits", type=int, default=20)
+ARG_RECORDS = Arg(("-n", "--number"), help="how many records", type=int, default=20)
 ARG_DRY_RUN = Arg(("--dry-run",), help="required: show the plan, read and write nothing", action="store_true")
 ARG_VERBOSE = cli_config.ARG_VERBOSE
 
@@ -33,6 +35,11 @@ ARG_CLUSTER = Arg(("--cluster",), help="instead of --topic: id of the cluster th
 ARG_TOPICS = Arg(("topics",), help="topics to give up", nargs="+")
 ARG_FILE = Arg(("--file",), help='JSON: {"topic": {"0": 120}}, the first offset to read per partition', required=True)
 ARG_GRACE = Arg(("--grace-hours",), help="age below which nothing is touched", type=float, default=24.0)
+
+ARG_ONLY_TOPIC = Arg(("--topic",), help="records of this topic alone")
+ARG_PATH = Arg(("--path",), help="records of this quarantine file alone, as `quarantine list` names it")
+ARG_ERROR = Arg(("--error",), help="records that are bad for this reason alone, such as unknown_schema")
+_WHICH_BAD = (ARG_ONLY_TOPIC, ARG_PATH, ARG_ERROR)
 
 _PIPELINE = (
     ARG_DAG_ID,
@@ -127,13 +134,25 @@ def get_kafka_hdfs_cli_commands() -> list[CLICommand]:
                 *lineage_commands(),
                 GroupCommand(
                     name="quarantine",
-                    help="Bad records",
+                    help="Bad records: what they are, and taking them in once their cause is mended",
                     subcommands=(
                         ActionCommand(
                             name="list",
                             help="Quarantine files that the log lists",
-                            func=lazy_load_command(f"{_STEERING}.quarantine_list"),
+                            func=lazy_load_command(f"{_QUARANTINE}.quarantine_list"),
                             args=(*_PIPELINE, ARG_OUTPUT),
+                        ),
+                        ActionCommand(
+                            name="show",
+                            help="Single bad records: where they stood, why they are bad, what they hold",
+                            func=lazy_load_command(f"{_QUARANTINE}.quarantine_show"),
+                            args=(*_PIPELINE, *_WHICH_BAD, ARG_RECORDS, ARG_OUTPUT),
+                        ),
+                        ActionCommand(
+                            name="replay",
+                            help="Decode bad records again and commit what is good now; shows and asks first",
+                            func=lazy_load_command(f"{_QUARANTINE}.quarantine_replay"),
+                            args=(*_PIPELINE, *_WHICH_BAD, ARG_REASON, ARG_YES),
                         ),
                     ),
                 ),

@@ -87,26 +87,6 @@ def state_gc(args: Namespace) -> None:
     )
 
 
-@told
-def quarantine_list(args: Namespace) -> None:
-    """Quarantine files that the log lists."""
-    from airflow_kafka_hdfs.cli.addressing import context_of
-    from airflow_kafka_hdfs.operators.tables import table
-
-    ctx = context_of(args)
-    found = [
-        (commit.number, entry.topic, entry.records, entry.path)
-        for commit, _ in ctx.log.records(range(ctx.log.read().head + 1))
-        for entry in commit.files
-        if entry.quarantine
-    ]
-    if args.output == "json":
-        keys = ("commit", "topic", "records", "path")
-        print(json.dumps([dict(zip(keys, row, strict=True)) for row in found], indent=2))
-        return
-    print("\n".join(table(("commit", "topic", "records", "file"), found)) if found else "nothing in quarantine")
-
-
 def read_offsets(path: str) -> dict[str, Mapping[int, int]]:
     """Offsets from a JSON file `{"topic": {"partition": offset}}`.
 

@@ -142,7 +142,7 @@ def commit_plan(ctx: Context, plan: Plan, policy: CommitPolicy) -> CommitResult:
         if draft is None:
             return CommitResult(record=None, view=view)
         record, dropped = draft
-        if not _staged_files_stand(ctx, record):
+        if not staged_files_stand(ctx, record):
             # Another attempt may have committed and published the same units, or the plan was ended and its staging
             # collected: the log tells. Without news of it the file is really gone.
             before, view = view.head, ctx.log.read(known=view)
@@ -413,7 +413,7 @@ def _taken(plan: Plan, section: Section, outcome: str | None = None) -> UnitTake
     )
 
 
-def _staged_files_stand(ctx: Context, record: Commit) -> bool:
+def staged_files_stand(ctx: Context, record: Commit) -> bool:
     """Whether every staged file of a record stands with its size.
 
     One listing per folder saves a call per file; what a listing does not show is looked at by itself, since listings

@@ -112,7 +112,7 @@ class Outfitter:
             if (change := changed_code(config, running)) is not None:
                 hint = "clear `plan` to plan anew with the code at hand"
                 raise TopicFaultError(topic, UnitReason.CODE_CHANGED, f"{change}; {hint}")
-            route = self._route(topic, config, running)
+            route = self._route(topic, running)
             sinks = self._tools.sinks(config, self._tools.codecs)
         except UnusableSchemaError as error:
             reading.fail(TopicFaultError(topic, UnitReason.UNUSABLE_SCHEMA, str(error)))
@@ -123,7 +123,13 @@ class Outfitter:
         except TopicFaultError as fault:
             reading.fail(fault)
             return
-        files = TopicFiles(self.files, sinks, self._facts(reading.plan, config), plan=self._plan.plan, task=self._task)
+        files = TopicFiles(
+            self.files,
+            sinks,
+            file_facts(self._plan, self._task, reading.plan, config),
+            plan=self._plan.plan,
+            task=self._task,
+        )
         quarantine = Quarantine(
             self._ctx.data, self._sources.codec, self._bad_compressor, self._quarantine_place(reading.plan)
         )
@@ -148,47 +154,12 @@ class Outfitter:
         return tuple(event for context in self._contexts for event in context.events.kept)
 
     def _config(self, topic: str) -> TopicConfig:
-        return wire.from_plain(TopicConfig, self._plan.config[topic])
+        return pinned_config(self._plan, topic)
 
-    def _route(self, topic: str, config: TopicConfig, running: TopicSettings) -> Route:
+    def _route(self, topic: str, running: TopicSettings) -> Route:
         context = UserContext(topic, self._metrics, Events(topic, self._metrics))
         self._contexts.append(context)
-        low, high = config.time_bounds.of_plan(datetime.fromisoformat(self._plan.clock))
-        pinned = self._plan.schemas.get(topic, {}).get("reader")
-        return Route(
-            RouteParts(
-                topic=topic,
-                config=config,
-                bounds=(low, high + 1),
-                codec=self._sources.codec,
-                registry=self._sources.registry,
-                context=context,
-                reader=config.schema if pinned is None else str(pinned),
-                decoder=running.decoder,
-                converters=running.converters,
-            )
-        )
-
-    def _facts(self, unit: UnitPlan, config: TopicConfig) -> FileFacts:
-        keys = sorted(unit.ranges())
-        first = keys[0]
-        ranges = {str(key.partition): [key.generation, unit.ranges()[key].to_json()] for key in keys}
-        return FileFacts(
-            topic=unit.topic,
-            topic_id=first.topic_id,
-            metadata={
-                "kafka_hdfs.version": __version__,
-                "kafka_hdfs.pipeline": self._plan.pipeline,
-                "kafka_hdfs.plan": self._plan.plan,
-                "kafka_hdfs.task": str(self._task),
-                "kafka_hdfs.topic": unit.topic,
-                "kafka_hdfs.cluster_id": first.cluster_id,
-                "kafka_hdfs.topic_id": first.topic_id,
-                "kafka_hdfs.ranges": json.dumps(ranges, separators=(",", ":")),
-            },
-            max_bytes=config.max_file_bytes,
-            max_records=config.max_file_records,
-        )
+        return make_route(self._sources, self._plan, topic, running, context)
 
     def _quarantine_place(self, unit: UnitPlan) -> QuarantinePlace:
         path = self._ctx.log.data_paths.quarantine(unit.topic, self._plan.plan, self._task)
@@ -200,3 +171,62 @@ class Outfitter:
             path=path,
             stem=name.removesuffix(".avro"),
         )
+
+
+def pinned_config(plan: Plan, topic: str) -> TopicConfig:
+    """The settings of a topic that a plan pinned."""
+    return wire.from_plain(TopicConfig, plan.config[topic])
+
+
+def make_route(sources: Sources, plan: Plan, topic: str, running: TopicSettings, context: UserContext) -> Route:
+    """The way of a topic's records, as a plan pinned it, with the user's code at hand.
+
+    Args:
+        sources: where schemas come from.
+        plan: the plan.
+        topic: one of its topics.
+        running: settings of the topic by the running code.
+        context: handed to the user's code.
+
+    Raises:
+        UnusableSchemaError, ConfigError: see `Route`.
+    """
+    config = pinned_config(plan, topic)
+    low, high = config.time_bounds.of_plan(datetime.fromisoformat(plan.clock))
+    pinned = plan.schemas.get(topic, {}).get("reader")
+    return Route(
+        RouteParts(
+            topic=topic,
+            config=config,
+            bounds=(low, high + 1),
+            codec=sources.codec,
+            registry=sources.registry,
+            context=context,
+            reader=config.schema if pinned is None else str(pinned),
+            decoder=running.decoder,
+            converters=running.converters,
+        )
+    )
+
+
+def file_facts(plan: Plan, task: int, unit: UnitPlan, config: TopicConfig) -> FileFacts:
+    """What is known of a unit's files before they are opened."""
+    keys = sorted(unit.ranges())
+    first = keys[0]
+    ranges = {str(key.partition): [key.generation, unit.ranges()[key].to_json()] for key in keys}
+    return FileFacts(
+        topic=unit.topic,
+        topic_id=first.topic_id,
+        metadata={
+            "kafka_hdfs.version": __version__,
+            "kafka_hdfs.pipeline": plan.pipeline,
+            "kafka_hdfs.plan": plan.plan,
+            "kafka_hdfs.task": str(task),
+            "kafka_hdfs.topic": unit.topic,
+            "kafka_hdfs.cluster_id": first.cluster_id,
+            "kafka_hdfs.topic_id": first.topic_id,
+            "kafka_hdfs.ranges": json.dumps(ranges, separators=(",", ":")),
+        },
+        max_bytes=config.max_file_bytes,
+        max_records=config.max_file_records,
+    )

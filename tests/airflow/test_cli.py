@@ -148,3 +148,75 @@ def test_default_connections_are_those_of_the_stores():
     from airflow_kafka_hdfs import assets
 
     assert set(assets._DEFAULT_CONNECTION.values()) == {storage._WEBHDFS_DEFAULT, storage._NATIVE_DEFAULT}
+
+
+# bad records
+
+
+REPLAY_DAG = """
+from airflow_kafka_hdfs import KafkaToHdfsDag
+
+KafkaToHdfsDag(
+    "mended", schedule=None, topics=["events"], destination={place!r}, state_uri={place!r}, pipeline_id="p",
+    value_format="string", file_format="jsonl",
+)
+"""
+
+
+@pytest.fixture
+def quarantined(tmp_path: Path, airflow_db, monkeypatch) -> Path:
+    """A pipeline that took two texts for JSON; its DAG knows better by now."""
+    from tests.unit.ingest.test_replaying import Pipeline
+
+    class OnDisk(Pipeline):
+        def __init__(self) -> None:
+            self.disk = LocalStore(tmp_path)
+            super().__init__(values=(b"one", b"{}", b"two"), value_format="json", registry=None, time_field=None)
+
+        def ctx(self, store=None, run: str = "command"):
+            return super().ctx(self.disk, run)
+
+        def context(self):
+            return self.ctx(run=self.run_id)
+
+    OnDisk()
+    folder = tmp_path / "dag_files"
+    folder.mkdir()
+    (folder / "mended.py").write_text(REPLAY_DAG.format(place=tmp_path.as_uri()))
+    bundle = {"name": "cli", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle"}
+    bundle = {**bundle, "kwargs": {"path": str(folder)}}
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
+    extra = json.dumps({"bootstrap.servers": "127.0.0.1:9"})
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
+    return tmp_path
+
+
+def test_bad_records_are_shown_and_replayed_once_with_who_and_why(quarantined, command):
+    at = ("--dag-id", "mended")
+    (listed,) = json.loads(command("quarantine", "list", "-o", "json", at=at))
+    assert (listed["records"], listed["replayed"]) == (2, 0)
+    shown = json.loads(command("quarantine", "show", "-o", "json", "--error", "not_json", at=at))
+    assert [(item["offset"], item["value_base64"], item["state"]) for item in shown] == [
+        (0, "b25l", "waiting"),
+        (2, "dHdv", "waiting"),
+    ]
+    assert "events[0]@2" in command("quarantine", "show", "--topic", "events", at=at)
+    with pytest.raises(SystemExit):
+        command("quarantine", "replay", at=at)  # without a reason
+    told = command("quarantine", "replay", "--reason", "they are texts", "--yes", at=at)
+    assert "2 records go to events/2026/01/01/08" in told
+    assert "they are texts" in told
+    written = [path.read_text() for path in (quarantined / "events").rglob("*.jsonl")]
+    assert sorted("".join(written).split()) == ['{"value":"one"}', '{"value":"two"}']
+    again = command("quarantine", "replay", "--reason", "again", "--yes", at=at)
+    assert again.strip() == "nothing waits in the quarantine that was asked for"
+    (listed,) = json.loads(command("quarantine", "list", "-o", "json", at=at))
+    assert listed["replayed"] == 2
+
+
+def test_a_replay_that_is_not_agreed_to_changes_nothing(quarantined, command, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda prompt: "n")
+    before = sorted(path for path in quarantined.rglob("*") if path.is_file())
+    with pytest.raises(SystemExit, match="nothing was changed"):
+        command("quarantine", "replay", "--reason", "x", at=("--dag-id", "mended"))
+    assert sorted(path for path in quarantined.rglob("*") if path.is_file()) == before
