@@ -195,6 +195,8 @@ class KafkaToHdfsPublishOperator(IngestOperator):
 
     It runs when everything before it has ended, however it ended, and fails only if it could not do its work: the gate
     judges. Its outlets are all datasets of the ingestion; when it has run, events go out for those that changed.
+    `lineage_pairs` tells lineage which topic feeds which dataset: all that the DAG file names, and when it has run
+    those that changed, whenever their names became known.
 
     Args:
         plan: the plan operator, or its output.
@@ -213,12 +215,20 @@ class KafkaToHdfsPublishOperator(IngestOperator):
         self.job = self.job_assets()
         self.inlets = [*self.inlets, *self.job.inlets()]
         self.outlets = [*self.outlets, *self.job.outlets()]
+        self.lineage_pairs = self.job.lineage_pairs(self.job.topics or ())
+
+    @classmethod
+    def get_serialized_fields(cls) -> frozenset[str]:
+        """Lineage reads the structure of a DAG from its serialized form, so the pairs go there too."""
+        fields: frozenset[str] = super().get_serialized_fields()  # type: ignore[no-untyped-call]  # Airflow leaves it so
+        return fields | {"lineage_pairs"}
 
     def execute(self, context: AirflowContext) -> dict[str, Any] | None:
         """What was committed."""
         from airflow_kafka_hdfs.operators.ports import task_context
 
         self.outlets = [item for item in self.outlets if item not in self.job.outlets()]
+        self.lineage_pairs = self.job.lineage_pairs(())
         planned = context["ti"].xcom_pull(task_ids=self.plan_task_id, key=PLAN_KEY)
         if planned is None or planned["dry_run"]:
             why = "dry run" if planned else f"{self.plan_task_id} made no plan"
@@ -255,6 +265,7 @@ class KafkaToHdfsPublishOperator(IngestOperator):
         for topic in sent.unknown:
             self.log.warning("topic %s changed, but is no topic of this DAG any more: no event can be sent", topic)
         self.outlets = [*self.outlets, *sent.outlets]
+        self.lineage_pairs = self.job.lineage_pairs(item.topic for item in news)
         return sent.probe
 
 

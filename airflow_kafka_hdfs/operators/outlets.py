@@ -99,6 +99,18 @@ class JobAssets:
         """Topics, as far as they are known when the DAG file is read."""
         return [topic_asset(topic, self.cluster) for topic in self.topics or ()]
 
+    def lineage_pairs(self, topics: Iterable[str]) -> list[tuple[str, str]]:
+        """(source URI, target URI) as lineage reads them: each topic feeds its own dataset and no other.
+
+        Args:
+            topics: those that have data, or may have some.
+        """
+        pairs = [(topic_asset(topic, self.cluster).uri, self.dataset(topic).uri) for topic in sorted(set(topics))]
+        if self.topics is None and (shared := self.partitions("")) is not None:
+            # All topics tell their partitions there; it is no dataset that anything flows into.
+            pairs.append(("", shared.uri))
+        return pairs
+
     def outlets(self) -> list[Asset | AssetAlias]:
         """Everything that may get an event."""
         if self.topics is None:

@@ -21,6 +21,12 @@ _PULL = re.compile(r"xcom_pull\(\s*(?:task_ids\s*=\s*)?(?P<ids>\[[^\]]*\]|['\"][
 _QUOTED = re.compile(r"['\"]([^'\"]+)['\"]")
 _DEPTH = 4
 
+PAIRS_ATTRIBUTE = "lineage_pairs"
+"""An operator that knows its pairs keeps a list of (source URI, target URI) under this name; an empty source says that
+nothing flows into the target. Then they stand for the task instead of inlets × outlets: those that it has when it ends
+for what really flowed, and, where `get_serialized_fields` names the attribute, those of the DAG file for what is
+promised."""
+
 RawAsset = tuple[str, str, str, Mapping[str, Any]]
 """Kind (`asset`, `alias`), URI, name, the `lineage` part of its extra."""
 
@@ -105,8 +111,13 @@ def _raw_task(task: Any) -> RawTask:
         group=str(group.group_id or "") if group is not None else "",
         operator=str(getattr(task, "operator_name", "") or ""),
         owner=str(owner or ""),
-        pairs=None,
+        pairs=_raw_pairs(task),
     )
+
+
+def _raw_pairs(task: Any) -> tuple[tuple[str, str], ...] | None:
+    pairs = getattr(task, PAIRS_ATTRIBUTE, None)
+    return None if pairs is None else tuple((str(source), str(target)) for source, target in pairs)
 
 
 def _pulling(value: Any, depth: int) -> Iterator[str]:

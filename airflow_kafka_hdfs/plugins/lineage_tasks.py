@@ -16,14 +16,10 @@ from airflow_kafka_hdfs.lineage.emitting import deliver, drain
 from airflow_kafka_hdfs.lineage.events import Envelope, Job, Run, TaskIoMessage
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
 from airflow_kafka_hdfs.lineage.workflow import Evidence, ExplicitTarget, TaskIo, Use
-from airflow_kafka_hdfs.plugins.lineage_snapshot import Names
+from airflow_kafka_hdfs.plugins.lineage_snapshot import PAIRS_ATTRIBUTE, Names
 from airflow_kafka_hdfs.ports.lineage import LetterBox
 
 log = logging.getLogger(__name__)
-
-PAIRS_ATTRIBUTE = "lineage_pairs"
-"""An operator that knows its pairs sets this to a list of (source URI, target URI) while it executes; an empty source
-says that nothing flows into the target. Then they stand for the task instead of inlets × outlets."""
 
 
 class TaskListener:

@@ -8,15 +8,24 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from airflow.sdk import DAG, Asset, AssetAlias, task
 
+from airflow_kafka_hdfs import KafkaToHdfsDag, TopicFilter
 from airflow_kafka_hdfs.hooks.lineage import LineageHook
 from airflow_kafka_hdfs.lineage.loading import Loader
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
 from airflow_kafka_hdfs.plugins import lineage_runs
 from airflow_kafka_hdfs.plugins.lineage_snapshot import snapshot, workflow_of
 from airflow_kafka_hdfs.plugins.lineage_thread import Emitter
-from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, RunRow
+from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, EdgeRunRow, RunRow
 from tests.fakes.lineage import MemoryTopic, MemoryWarehouse
 from tests.fakes.runtime import ManualClock
+
+INGEST = {
+    "schedule": None,
+    "value_format": "json",
+    "file_format": "jsonl",
+    "time_field": "time",
+    "bootstrap": "earliest",
+}
 
 
 @pytest.fixture
@@ -199,24 +208,25 @@ def test_a_listener_copies_a_dag_of_1000_tasks_in_milliseconds(settings):
     assert min(seconds) < 0.05, seconds
 
 
+@pytest.fixture
+def listening(settings, topic):
+    """The task listener, registered as Airflow registers a plugin's."""
+    from airflow.sdk import lineage
+    from airflow.sdk.listener import get_listener_manager
+
+    from airflow_kafka_hdfs.plugins.lineage_tasks import TaskListener
+
+    collector = lineage.HookLineageCollector()
+    listener = TaskListener(LineageHook(settings), box=lambda: topic)
+    manager = get_listener_manager()
+    manager.add_listener(listener)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lineage, "get_hook_lineage_collector", lambda: collector)
+        yield collector
+    manager.pm.unregister(listener)
+
+
 class TestTasks:
-    @pytest.fixture
-    def listening(self, settings, topic):
-        """The task listener, registered as Airflow registers a plugin's."""
-        from airflow.sdk import lineage
-        from airflow.sdk.listener import get_listener_manager
-
-        from airflow_kafka_hdfs.plugins.lineage_tasks import TaskListener
-
-        collector = lineage.HookLineageCollector()
-        listener = TaskListener(LineageHook(settings), box=lambda: topic)
-        manager = get_listener_manager()
-        manager.add_listener(listener)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(lineage, "get_hook_lineage_collector", lambda: collector)
-            yield collector
-        manager.pm.unregister(listener)
-
     def test_hook_lineage_and_named_pairs_are_reported_by_their_task_alone(
         self, listening, unique_name, run_dag, topic
     ):
@@ -244,6 +254,57 @@ class TestTasks:
         assert len(reports["named"]["pairs"]) == 2
         (told,) = {m["run"]["run_id"] for m in messages(topic, "task_io")}
         assert told == ran.run.run_id
+
+
+class TestIngest:
+    """The operators of this package under the real listener: one pair per topic, as promised and as it happened."""
+
+    def flows(self, topic, workflow_dag, emitter, run_dag):
+        """Pairs of one run in the warehouse, as (topic, last folder) -> state; and which of them the DAG promises."""
+        run = run_dag(workflow_dag).run
+        assert emitter.send(run.dag_id, run.run_id) is True
+        warehouse = MemoryWarehouse()
+        warehouse.migrate()
+        Loader(topic, warehouse, ManualClock(), topics=[emitter.settings.topic]).load_available()
+        names = {row.dataset_id: row.name.rsplit("/", 1)[-1] for row in warehouse.tables[DatasetRow].values()}
+        edges = [edge for edge in warehouse.tables[EdgeRunRow].values() if edge.run_id == run.run_id]
+        promised = {(names[edge.source_id], names[edge.target_id]) for edge in edges if edge.declared}
+        return {(names[edge.source_id], names[edge.target_id]): edge.state for edge in edges}, promised
+
+    def test_each_topic_feeds_its_own_dataset_alone(
+        self, kafka, produce, listening, emitter, topic, run_dag, tmp_path, unique_name
+    ):
+        busy, idle = kafka.create_topic(f"{unique_name}_busy"), kafka.create_topic(f"{unique_name}_idle")
+        produce(busy, [{"time": 1_767_225_600_000}])
+        job = KafkaToHdfsDag(unique_name, topics=[busy, idle], destination=tmp_path.as_uri(), **INGEST)
+        found, promised = self.flows(topic, job, emitter, run_dag)
+        assert found == {(busy, busy): "written", (idle, idle): "skipped"}
+        assert promised == {(busy, busy), (idle, idle)}
+
+    def test_topics_known_only_at_run_time_do_so_too(
+        self, kafka, produce, listening, emitter, topic, run_dag, tmp_path, unique_name
+    ):
+        names = [kafka.create_topic(f"{unique_name}_{letter}") for letter in "ab"]
+        for name in names:
+            produce(name, [{"time": 1_767_225_600_000}])
+        job = KafkaToHdfsDag(
+            unique_name, topics=TopicFilter(allow=[f"{unique_name}_.*"]), destination=tmp_path.as_uri(), **INGEST
+        )
+        found, promised = self.flows(topic, job, emitter, run_dag)
+        assert found == {(name, name): "written" for name in names}
+        assert promised == set()
+
+    def test_a_run_that_fails_before_it_publishes_still_promises_no_cross_product(
+        self, kafka, listening, emitter, topic, run_dag, tmp_path, unique_name
+    ):
+        kafka.create_topic(f"{unique_name}_a")
+        missing = [f"{unique_name}_a", f"{unique_name}_b"]
+        job = KafkaToHdfsDag(
+            unique_name, topics=missing, destination="nowhere://x/y", dataset_uri="hdfs://nn/d", **INGEST
+        )
+        found, promised = self.flows(topic, job, emitter, run_dag)
+        assert set(found) == promised == {(name, name) for name in missing}
+        assert "written" not in found.values()
 
 
 def test_while_lineage_is_off_the_plugin_registers_nothing():
