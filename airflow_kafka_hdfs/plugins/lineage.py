@@ -43,6 +43,15 @@ def _readers() -> list[Any]:
     return [Reader]
 
 
+def _apps() -> list[dict[str, Any]]:
+    """The web app, mounted beside Airflow's own; nothing while lineage is off."""
+    if not _LISTENERS:
+        return []
+    from airflow_kafka_hdfs.plugins.lineage_app import PREFIX, LazyApp
+
+    return [{"app": LazyApp(), "url_prefix": PREFIX, "name": "Lineage"}]
+
+
 _LISTENERS = _listeners()
 
 
@@ -52,3 +61,4 @@ class KafkaHdfsLineagePlugin(AirflowPlugin):
     name = "kafka_hdfs_lineage"
     listeners = _LISTENERS
     hook_lineage_readers = _readers()
+    fastapi_apps = _apps()

@@ -12,7 +12,8 @@ from sqlalchemy import exc
 from sqlalchemy.engine import Connection, Engine, make_url
 
 from airflow_kafka_hdfs.adapters.warehouse.migrating import current_revision, upgrade
-from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, statements_for
+from airflow_kafka_hdfs.adapters.warehouse.reading import SqlReader
+from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, rows_of, statements_for
 from airflow_kafka_hdfs.adapters.warehouse.tables import REVISION, TABLES
 from airflow_kafka_hdfs.exceptions import ConfigError, LineageError, WarehouseUnavailableError
 from airflow_kafka_hdfs.ports.lineage_rows import EdgeRow, EdgeRunRow, JobRow, OffsetRow, RunRow
@@ -35,13 +36,7 @@ class SqlTransaction:
 
     def rows(self, kind: type[R], columns: Sequence[str], values: Collection[tuple[Any, ...]]) -> list[R]:
         """See `LoadTransaction.rows`."""
-        table = TABLES[kind]
-        names = table.columns.keys()
-        found: list[R] = []
-        for condition in self._conditions(table, columns, values):
-            result = self._connection.execute(sa.select(table).where(condition))
-            found += [kind(**dict(zip(names, row, strict=True))) for row in result]
-        return found
+        return rows_of(self._connection, self._statements, kind, columns, values)
 
     def put(self, rows: Sequence[Any]) -> None:
         """See `LoadTransaction.put`."""
@@ -145,6 +140,12 @@ class SqlWarehouse:
         with self._guarded(), self.engine.connect().execution_options(reading=True) as connection:
             self._check(connection)
             yield connection
+
+    @contextmanager
+    def look(self) -> Iterator[SqlReader]:
+        """See `ReadableWarehouse.look`."""
+        with self.reading() as connection:
+            yield SqlReader(connection, self._statements)
 
     def close(self) -> None:
         """See `Warehouse.close`."""

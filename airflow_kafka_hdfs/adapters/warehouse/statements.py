@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import Connection
 
+from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES
+
 Rows = Sequence[dict[str, Any]]
+R = TypeVar("R")
 
 
 class Statements(Protocol):
-    """What differs between databases."""
+    """What differs between databases.
+
+    Attributes:
+        portion: how many values one `member` takes.
+    """
+
+    portion: int
 
     def lock(self, connection: Connection) -> None:
         """Let nobody else load until this transaction ends."""
@@ -29,6 +39,9 @@ class Statements(Protocol):
     def chunk(self, width: int) -> int:
         """How many values of that many columns fit one `among`."""
 
+    def member(self, column: sa.Column[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
+        """Condition: a text column equals one of the values, whose number the statement's text does not show."""
+
 
 @cache
 def _upsert(insert: Any, table: sa.Table) -> Any:
@@ -41,6 +54,8 @@ def _upsert(insert: Any, table: sa.Table) -> Any:
 
 class SqliteStatements:
     """SQLite: transactions begin with the write lock, so there is nothing more to lock."""
+
+    portion = 200_000
 
     def lock(self, connection: Connection) -> None:
         """Nothing: `BEGIN IMMEDIATE` has the lock."""
@@ -57,9 +72,16 @@ class SqliteStatements:
         """SQLite takes 32,766 parameters."""
         return 10_000 // width
 
+    def member(self, column: sa.Column[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
+        """A table made of one parameter."""
+        items = sa.func.json_each(json.dumps(list(values))).table_valued("value")
+        return column.in_(sa.select(items.c.value))
+
 
 class PostgresStatements:
     """PostgreSQL."""
+
+    portion = 200_000
 
     def lock(self, connection: Connection) -> None:
         """Lock the offsets against other writers; readers go on."""
@@ -77,9 +99,15 @@ class PostgresStatements:
         """PostgreSQL takes 65,535 parameters, and plans long lists slowly."""
         return 5_000 // width
 
+    def member(self, column: sa.Column[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
+        """An array as one parameter."""
+        return column == sa.any_(sa.literal(list(values), sa.ARRAY(sa.Text())))
+
 
 class PortableStatements:
     """SQL that Redshift has: no upsert, no row values. Rows go through a temporary table, in one transaction."""
+
+    portion = 1_000
 
     def lock(self, connection: Connection) -> None:
         """Lock the offsets whole."""
@@ -113,11 +141,36 @@ class PortableStatements:
         """Short statements keep the planner quick."""
         return 200
 
+    def member(self, column: sa.Column[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
+        """IN."""
+        return column.in_(list(values))
+
 
 def _in(columns: Sequence[sa.Column[Any]], values: Collection[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
     if len(columns) == 1:
         return columns[0].in_([value[0] for value in values])
     return sa.tuple_(*columns).in_(list(values))
+
+
+def rows_of(
+    connection: Connection,
+    statements: Statements,
+    kind: type[R],
+    columns: Sequence[str],
+    values: Collection[tuple[Any, ...]],
+) -> list[R]:
+    """The rows of a table whose columns equal one of the values, in no order."""
+    table = TABLES[kind]
+    names = table.columns.keys()
+    found = [table.c[name] for name in columns]
+    wanted = list(dict.fromkeys(values))
+    size = statements.chunk(len(columns))
+    rows: list[R] = []
+    for start in range(0, len(wanted), size):
+        condition = statements.among(found, wanted[start : start + size])
+        result = connection.execute(sa.select(table).where(condition))
+        rows += [kind(**dict(zip(names, row, strict=True))) for row in result]
+    return rows
 
 
 def _quoted(name: str) -> str:

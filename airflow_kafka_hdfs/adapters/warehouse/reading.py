@@ -1,0 +1,224 @@
+"""Questions to the warehouse, as SQL that answers within milliseconds at a million edges."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, rows_of
+from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES
+from airflow_kafka_hdfs.ports.lineage_reading import Direction, Finding, Window
+from airflow_kafka_hdfs.ports.lineage_rows import (
+    DatasetRow,
+    EdgeRow,
+    EdgeRunRow,
+    JobRow,
+    OffsetRow,
+    RawRow,
+    RelationRow,
+    RunRow,
+)
+
+R = TypeVar("R")
+_EDGE = TABLES[EdgeRow]
+_SEARCHED = {DatasetRow: ("ns", "name"), JobRow: ("dag_id", "owners", "team", "tags")}
+_NAMES = {DatasetRow: ("name", "ns"), JobRow: ("dag_id", "instance")}
+_ESCAPE = "\\"
+_FEW = 5_000
+
+
+class SqlReader:
+    """One look at the warehouse.
+
+    Args:
+        connection: in a transaction.
+        statements: of this database.
+    """
+
+    def __init__(self, connection: Connection, statements: Statements) -> None:
+        self._connection = connection
+        self._statements = statements
+
+    def rows(self, kind: type[R], columns: Sequence[str], values: Collection[tuple[Any, ...]]) -> list[R]:
+        """See `LineageReader.rows`."""
+        return rows_of(self._connection, self._statements, kind, columns, values)
+
+    def find(self, kind: type[R], finding: Finding, *, limit: int, offset: int = 0) -> list[R]:
+        """See `LineageReader.find`."""
+        table = TABLES[kind]
+        first, *rest = (table.c[name] for name in _NAMES[kind])
+        query = sa.select(table).where(*self._found(kind, finding)).order_by(sa.func.length(first), first, *rest)
+        names = table.columns.keys()
+        result = self._connection.execute(query.limit(limit).offset(offset))
+        return [kind(**dict(zip(names, row, strict=True))) for row in result]
+
+    def count(self, kind: type[Any], finding: Finding | None = None) -> int:
+        """See `LineageReader.count`."""
+        conditions = self._found(kind, finding) if finding is not None else []
+        query = sa.select(sa.func.count()).select_from(TABLES[kind]).where(*conditions)
+        return int(self._connection.execute(query).scalar_one())
+
+    def _found(self, kind: type[Any], finding: Finding) -> list[sa.ColumnElement[bool]]:
+        table = TABLES[kind]
+        conditions: list[sa.ColumnElement[bool]] = [
+            sa.or_(*(sa.func.lower(table.c[name]).like(_part(word), escape=_ESCAPE) for name in _SEARCHED[kind]))
+            for word in finding.words
+        ]
+        conditions += [table.c[name] == value for name, value in (finding.equal or {}).items()]
+        if finding.among is not None:
+            if kind is DatasetRow:
+                relation = TABLES[RelationRow]
+                own = self._statements.member(relation.c.job_id, finding.among)
+                conditions.append(table.c.dataset_id.in_(sa.select(relation.c.dataset_id).where(own)))
+            else:
+                conditions.append(self._statements.member(table.c.job_id, finding.among))
+        return conditions
+
+    def job_names(self) -> list[tuple[str, str, str]]:
+        """See `LineageReader.job_names`."""
+        table = TABLES[JobRow]
+        rows = self._connection.execute(sa.select(table.c.job_id, table.c.instance, table.c.dag_id))
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def loaded(self) -> datetime | None:
+        """See `LineageReader.loaded`."""
+        table, raw = TABLES[OffsetRow], TABLES[RawRow]
+        newest = sa.select(table.c.topic, table.c.partition, table.c.next_offset)
+        keys = [(row[0], row[1], row[2] - 1) for row in self._connection.execute(newest)]
+        rows = self.rows(RawRow, raw.primary_key.columns.keys(), keys)
+        return max((row.received_at for row in rows), default=None)
+
+    def between(self, ids: Collection[str], window: Window) -> list[EdgeRow]:
+        """See `LineageReader.between`."""
+        names = _EDGE.columns.keys()
+        inside = set(ids)
+        found = []
+        for part in self._parts(ids):
+            # With many values a database checks the second list row by row, so a large graph is filtered here.
+            small = len(inside) <= self._statements.portion and len(inside) <= _FEW
+            more = [self._statements.member(_EDGE.c.target_id, inside)] if small else []
+            query = sa.select(_EDGE).where(self._statements.member(_EDGE.c.source_id, part), *more, *_holding(window))
+            for row in self._connection.execute(query):
+                edge = EdgeRow(**dict(zip(names, row, strict=True)))
+                if edge.target_id in inside:
+                    found.append(edge)
+        return found
+
+    def attached(
+        self, ids: Collection[str], direction: Direction, window: Window
+    ) -> list[tuple[str, str, datetime | None]]:
+        """See `LineageReader.attached`."""
+        here, _ = _ends(direction)
+        found: list[tuple[str, str, datetime | None]] = []
+        for part in self._parts(ids):
+            query = (
+                sa.select(here, _EDGE.c.job_id, sa.func.max(_EDGE.c.last_success))
+                .where(self._statements.member(here, part), *_holding(window))
+                .group_by(here, _EDGE.c.job_id)
+            )
+            found += [(row[0], row[1], row[2]) for row in self._connection.execute(query)]
+        return found
+
+    def step(self, ids: Collection[str], direction: Direction, window: Window) -> set[str]:
+        """See `LineageReader.step`."""
+        here, there = _ends(direction)
+        found: set[str] = set()
+        for part in self._parts(ids):
+            query = sa.select(there).distinct().where(self._statements.member(here, part), *_holding(window))
+            found.update(self._connection.execute(query).scalars())
+        return found
+
+    def degrees(self, ids: Collection[str], direction: Direction, window: Window) -> Mapping[str, int]:
+        """See `LineageReader.degrees`."""
+        here, there = _ends(direction)
+        found: dict[str, int] = {}
+        for part in self._parts(ids):
+            query = (
+                sa.select(here, sa.func.count(there.distinct()))
+                .where(self._statements.member(here, part), here != there, *_holding(window))
+                .group_by(here)
+            )
+            found.update((row[0], row[1]) for row in self._connection.execute(query))
+        return found
+
+    def touched(self, job_ids: Collection[str]) -> set[str]:
+        """See `LineageReader.touched`."""
+        relation = TABLES[RelationRow]
+        found: set[str] = set()
+        for part in self._parts(job_ids):
+            query = sa.select(relation.c.dataset_id).distinct().where(self._statements.member(relation.c.job_id, part))
+            found.update(self._connection.execute(query).scalars())
+        return found
+
+    def runs(
+        self, job_id: str, *, limit: int, before: tuple[datetime, str] | None = None, until: datetime | None = None
+    ) -> list[RunRow]:
+        """See `LineageReader.runs`."""
+        table = TABLES[RunRow]
+        conditions = [table.c.job_id == job_id]
+        if before is not None:
+            when, run_id = before
+            same = sa.and_(table.c.run_after == when, table.c.run_id < run_id)
+            conditions.append(sa.or_(table.c.run_after < when, same))
+        if until is not None:
+            conditions.append(table.c.run_after <= until)
+        query = sa.select(table).where(*conditions)
+        result = self._connection.execute(query.order_by(table.c.run_after.desc(), table.c.run_id.desc()).limit(limit))
+        names = table.columns.keys()
+        return [RunRow(**dict(zip(names, row, strict=True))) for row in result]
+
+    def readings(self, dataset_ids: Collection[str], since: datetime) -> list[tuple[str, str, str, datetime]]:
+        """See `LineageReader.readings`."""
+        table = TABLES[EdgeRunRow]
+        found: set[tuple[str, str, str, datetime]] = set()
+        for part in self._parts(dataset_ids):
+            query = (
+                sa.select(table.c.source_id, table.c.job_id, table.c.run_id, table.c.run_after)
+                .distinct()
+                .where(self._statements.member(table.c.source_id, part), table.c.run_after >= since)
+            )
+            found.update((row[0], row[1], row[2], row[3]) for row in self._connection.execute(query))
+        return sorted(found)
+
+    def most_read(self, limit: int, among: Collection[str] | None = None) -> list[tuple[str, int, int]]:
+        """See `LineageReader.most_read`."""
+        readers = sa.func.count(_EDGE.c.job_id.distinct())
+        runs = sa.func.sum(_EDGE.c.run_count)
+        query = sa.select(_EDGE.c.source_id, readers, runs).where(_EDGE.c.valid_to.is_(None))
+        if among is not None:
+            query = query.where(self._statements.member(_EDGE.c.job_id, among))
+        query = query.group_by(_EDGE.c.source_id).order_by(readers.desc(), runs.desc(), _EDGE.c.source_id).limit(limit)
+        return [(row[0], int(row[1]), int(row[2])) for row in self._connection.execute(query)]
+
+    def _parts(self, values: Collection[str]) -> Iterator[Collection[str]]:
+        """The values in portions that one statement takes."""
+        wanted = list(values)
+        size = self._statements.portion
+        for start in range(0, len(wanted), size):
+            yield wanted[start : start + size]
+
+
+def _ends(direction: Direction) -> tuple[sa.Column[Any], sa.Column[Any]]:
+    """The column that is known, and the one on the other side."""
+    if direction is Direction.DOWN:
+        return _EDGE.c.source_id, _EDGE.c.target_id
+    return _EDGE.c.target_id, _EDGE.c.source_id
+
+
+def _holding(window: Window) -> list[sa.ColumnElement[bool]]:
+    return [
+        _EDGE.c.first_seen <= window.at,
+        sa.or_(_EDGE.c.valid_to.is_(None), _EDGE.c.valid_to > window.at),
+        sa.or_(_EDGE.c.last_declared.is_not(None), _EDGE.c.last_seen >= window.alive_since),
+    ]
+
+
+def _part(word: str) -> str:
+    text = word.lower()
+    for sign in (_ESCAPE, "%", "_"):
+        text = text.replace(sign, _ESCAPE + sign)
+    return f"%{text}%"

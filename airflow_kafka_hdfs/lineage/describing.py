@@ -1,0 +1,210 @@
+"""Rows of the warehouse in the words of those who ask, with what they may not see left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from urllib.parse import quote
+
+from airflow_kafka_hdfs.lineage.access import Access
+from airflow_kafka_hdfs.lineage.facts import DEPRECATED_AFTER_DAYS, deprecated
+from airflow_kafka_hdfs.lineage.views import DatasetView, JobView, LinkView, Responsible, RunView
+from airflow_kafka_hdfs.ports.lineage_reading import Direction, LineageReader, Window
+from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, ResponsibilityRow, RunRow
+
+FAILING = "failing"
+DEPRECATED = "deprecated"
+TEMPORARY = "temporary"
+
+
+def window_at(moment: datetime) -> Window:
+    """Which edges hold at a moment; those seen only at run time do so for 30 days."""
+    return Window(at=moment, alive_since=moment - timedelta(days=DEPRECATED_AFTER_DAYS))
+
+
+class Describer:
+    """Turns ids and rows into views.
+
+    Args:
+        reader: where to look.
+        access: what the caller may see.
+        now: the time, for flags.
+        instance: this deployment, whose jobs have pages in Airflow.
+    """
+
+    def __init__(self, reader: LineageReader, access: Access, now: datetime, instance: str = "") -> None:
+        self.reader = reader
+        self.access = access
+        self.now = now
+        self.window = window_at(now)
+        self._instance = instance
+        self._jobs: dict[str, JobRow] = {}
+        self._parties: dict[str, tuple[str, ...]] = {}
+
+    def job_rows(self, job_ids: Iterable[str]) -> dict[str, JobRow]:
+        """The rows of jobs, those that exist."""
+        wanted = set(job_ids)
+        missing = [(job_id,) for job_id in sorted(wanted - self._jobs.keys())]
+        self._jobs.update((row.job_id, row) for row in self.reader.rows(JobRow, ("job_id",), missing))
+        return {job_id: self._jobs[job_id] for job_id in wanted & self._jobs.keys()}
+
+    def jobs(self, job_ids: Iterable[str]) -> dict[str, JobView]:
+        """Views of jobs by id; restricted ones have only a handle."""
+        wanted = set(job_ids)
+        rows = self.job_rows(job_id for job_id in wanted if self.access.reads(job_id))
+        return {
+            job_id: self.job(rows[job_id])
+            if job_id in rows
+            else JobView(id=self.access.handle(job_id), restricted=True)
+            for job_id in wanted
+        }
+
+    def job(self, row: JobRow) -> JobView:
+        """The view of a readable job."""
+        return JobView(
+            id=row.job_id,
+            instance=row.instance,
+            dag_id=row.dag_id,
+            domain=row.domain,
+            owners=_list(row.owners),
+            team=row.team,
+            tags=_list(row.tags),
+            description=row.description,
+            config_file=row.config_file,
+            flags=self.job_flags(row),
+            frequency=row.frequency,
+            period_seconds=row.period_seconds,
+            first_seen=row.first_seen,
+            last_run=row.last_run,
+            last_run_id=row.last_run_id,
+            last_outcome=row.last_outcome,
+            link=f"/dags/{quote(row.dag_id, safe='')}" if row.instance == self._instance else "",
+        )
+
+    def job_flags(self, row: JobRow) -> tuple[str, ...]:
+        """`failing`, `deprecated`, or neither."""
+        found = [FAILING] if row.failing else []
+        if row.last_run is not None and deprecated(row.last_run, self.now, timedelta(seconds=row.period_seconds)):
+            found.append(DEPRECATED)
+        return tuple(found)
+
+    def datasets(self, dataset_ids: Iterable[str]) -> dict[str, DatasetView]:
+        """Views of datasets by id; restricted ones have only a handle, unknown ones are missing."""
+        wanted = set(dataset_ids)
+        visible = self.access.visible(self.reader, wanted)
+        keys = [(dataset_id,) for dataset_id in sorted(visible)]
+        rows = {row.dataset_id: row for row in self.reader.rows(DatasetRow, ("dataset_id",), keys)}
+        found = self.described(rows.values())
+        for dataset_id in wanted - visible:
+            found[dataset_id] = DatasetView(id=self.access.handle(dataset_id), restricted=True)
+        return found
+
+    def described(self, rows: Collection[DatasetRow]) -> dict[str, DatasetView]:
+        """Views of datasets that the caller may see."""
+        writers: dict[str, dict[str, datetime | None]] = {}
+        for dataset_id, job_id, success in self.reader.attached(
+            [row.dataset_id for row in rows], Direction.UP, self.window
+        ):
+            writers.setdefault(dataset_id, {})[job_id] = success
+        jobs = self.job_rows(job_id for found in writers.values() for job_id in found)
+        return {row.dataset_id: self._dataset(row, writers.get(row.dataset_id, {}), jobs) for row in rows}
+
+    def _dataset(
+        self, row: DatasetRow, writers: Mapping[str, datetime | None], jobs: Mapping[str, JobRow]
+    ) -> DatasetView:
+        written = [jobs[job_id] for job_id in sorted(writers) if job_id in jobs]
+        flags = [set(self.job_flags(job)) for job in written]
+        named = [job for job in written if self.access.reads(job.job_id)]
+        common = set.intersection(*flags) if flags else set()
+        return DatasetView(
+            id=row.dataset_id,
+            namespace=row.ns,
+            name=row.name,
+            collection=row.collection,
+            table=row.table,
+            platform=row.ns.partition("://")[0],
+            schema_id=row.schema_id,
+            schema_version=row.schema_version,
+            flags=tuple(sorted(common | ({TEMPORARY} if row.temporary else set()))),
+            owners=_distinct(owner for job in named for owner in _list(job.owners)),
+            teams=_distinct(job.team for job in named),
+            domains=_distinct(job.domain for job in named),
+            first_seen=row.first_seen,
+            last_seen=row.last_seen,
+            last_written=max((success for success in writers.values() if success is not None), default=None),
+        )
+
+    def run(self, row: RunRow, dag_id: str, instance: str) -> RunView:
+        """The view of a run of a readable job."""
+        page = f"/dags/{quote(dag_id, safe='')}/runs/{quote(row.run_id, safe='')}"
+        return RunView(
+            job_id=row.job_id,
+            dag_id=dag_id,
+            run_id=row.run_id,
+            run_type=row.run_type,
+            run_date=row.logical_date or row.run_after,
+            run_after=row.run_after,
+            started_at=row.started_at,
+            ended_at=row.ended_at,
+            outcome=row.outcome,
+            reason=row.reason,
+            clear_number=row.clear_number,
+            attempts=row.attempts,
+            pairs=row.pairs,
+            compressed=row.compressed,
+            triggered_by=row.triggered_by,
+            structure_hash=row.structure_hash,
+            versions={str(name): str(value) for name, value in json.loads(row.versions).items()},
+            incomplete=tuple(json.loads(row.incomplete)),
+            link=page if instance == self._instance else "",
+        )
+
+    def responsibilities(self, entity_id: str) -> tuple[Responsible, ...]:
+        """Who answers for a job or dataset."""
+        rows = self.reader.rows(ResponsibilityRow, ("entity_id",), [(entity_id,)])
+        return tuple(
+            Responsible(
+                role=row.role,
+                party=row.party,
+                origin=row.origin,
+                changed_at=row.changed_at,
+                changed_by=row.changed_by,
+            )
+            for row in sorted(rows, key=lambda row: (row.role, row.party))
+        )
+
+    def links(
+        self, edges: Iterable[EdgeRow], datasets: Mapping[str, DatasetView]
+    ) -> tuple[tuple[LinkView, ...], tuple[JobView, ...]]:
+        """Edges of several jobs as lines of a graph, and the jobs that they name; self pairs are left out."""
+        grouped: dict[tuple[str, str], list[EdgeRow]] = {}
+        for edge in edges:
+            if edge.source_id != edge.target_id:
+                grouped.setdefault((edge.source_id, edge.target_id), []).append(edge)
+        jobs = self.jobs(edge.job_id for found in grouped.values() for edge in found)
+        links = []
+        for (source, target), found in sorted(grouped.items()):
+            if source not in datasets or target not in datasets:
+                continue
+            newest = max(found, key=lambda edge: (edge.last_seen, edge.job_id))
+            written = any(edge.last_state == "written" for edge in found)
+            links.append(
+                LinkView(
+                    source=datasets[source].id,
+                    target=datasets[target].id,
+                    jobs=tuple(sorted({jobs[edge.job_id].id for edge in found})),
+                    state="written" if written else newest.last_state,
+                    evidence=_distinct(word for edge in found for word in edge.evidence.split()),
+                    last_seen=newest.last_seen,
+                )
+            )
+        return tuple(links), tuple(sorted(jobs.values(), key=lambda job: (job.restricted, job.dag_id, job.id)))
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(word for word in text.split(", ") if word)
+
+
+def _distinct(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({word for word in words if word}))

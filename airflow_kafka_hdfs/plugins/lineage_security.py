@@ -1,0 +1,91 @@
+"""Who calls, and what the caller may see and change: everything that we take from Airflow's API server.
+
+A plugin's app is mounted without any check, so each route asks for a user here. The module path that it imports from
+is not declared public by Airflow; it is used in this file alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+from urllib.parse import urlsplit
+
+import sqlalchemy as sa
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.api_fastapi.logging.decorators import action_logging
+from airflow.configuration import conf
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+from fastapi import Depends, HTTPException, Request, status
+
+from airflow_kafka_hdfs.lineage.access import Access
+from airflow_kafka_hdfs.ports.lineage_reading import LineageReader
+
+User = GetUserDep
+"""The caller; refused with 401 if there is none."""
+
+AUDITED = Depends(action_logging())
+"""Writes the call into Airflow's audit log."""
+
+
+def secret() -> bytes:
+    """The key of handles; equal in all API servers of a deployment."""
+    return b"lineage:" + str(conf.get("api", "secret_key", fallback="")).encode()
+
+
+def access_of(user: Any, reader: LineageReader, instance: str) -> Access:
+    """What a caller may see: the jobs whose DAGs Airflow lets the caller read.
+
+    A DAG that is gone from Airflow is asked for by its id alone; with teams switched on nobody reads those, since
+    their team is gone with them. Jobs of other deployments stay restricted.
+
+    Args:
+        user: as `User` gives.
+        reader: knows all jobs.
+        instance: name of this deployment.
+    """
+    jobs = reader.job_names()
+    manager = get_auth_manager()
+    readable = manager.get_authorized_dag_ids(user=user, method="GET")
+    gone = {dag_id for _, owner, dag_id in jobs if owner == instance} - readable - _known_dags()
+    if gone and not conf.getboolean("core", "multi_team", fallback=False):
+        readable = readable | manager.filter_authorized_dag_ids(dag_ids=gone, user=user, method="GET")
+    found = frozenset(job_id for job_id, owner, dag_id in jobs if owner == instance and dag_id in readable)
+    return Access(job_ids=None if len(found) == len(jobs) else found, secret=secret())
+
+
+def _known_dags() -> set[str]:
+    with create_session(scoped=False) as session:
+        return set(session.scalars(sa.select(DagModel.dag_id)))
+
+
+def may_edit(user: Any, dag_ids: Collection[str]) -> set[str]:
+    """Those of the DAGs that the caller may change."""
+    return set(dag_ids) & get_auth_manager().get_authorized_dag_ids(user=user, method="PUT")
+
+
+def name_of(user: Any) -> str:
+    """The caller's name, for records."""
+    return str(user.get_name())
+
+
+def same_origin(request: Request) -> None:
+    """Refuse writing calls that another web site could have made with the caller's cookie.
+
+    A bearer token is never sent by a browser of its own accord. With a cookie the `Origin` must be this server, by the
+    name that the browser called or by `[api] base_url`.
+    """
+    if request.headers.get("authorization", "").lower().startswith("bearer "):
+        return
+    origin = urlsplit(request.headers.get("origin", ""))
+    base = urlsplit(conf.get("api", "base_url", fallback="") or "")
+    if not origin.netloc or origin.netloc.lower() not in {request.headers.get("host", "").lower(), base.netloc.lower()}:
+        raise HTTPException(
+            status.HTTP_403_FORBIDDEN,
+            "a writing call needs a bearer token, or an Origin header that names this server",
+        )
+
+
+OWN_SITE = Depends(same_origin)
+"""For every route that writes."""

@@ -1,0 +1,316 @@
+"""The REST of lineage inside Airflow's API server: login, rights on DAGs, and what each route answers."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from airflow.sdk import DAG
+from fastapi.testclient import TestClient
+
+from airflow_kafka_hdfs.adapters.warehouse import SqlWarehouse
+from airflow_kafka_hdfs.hooks.lineage import LineageHook
+from airflow_kafka_hdfs.lineage.events import DatasetDetail, Envelope, Job, Run, RunMessage, Versions
+from airflow_kafka_hdfs.lineage.identity import DatasetId, digest
+from airflow_kafka_hdfs.lineage.merging import GraphCache, Merge
+from airflow_kafka_hdfs.lineage.settings import LineageSettings
+from airflow_kafka_hdfs.lineage.workflow import RunFacts, TaskSpec, Use, Workflow
+from tests.airflow.conftest import store_dag
+from tests.fakes.auth_manager import RIGHTS
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+DAY = timedelta(days=1)
+API = "/lineage/api/v1"
+DAGS = {"api_ingest": ("orders", "/raw"), "api_clean": ("/raw", "/clean"), "api_secret": ("/clean", "/secret")}
+AFTER = ("/secret", "/report")
+
+
+def dataset(name):
+    return DatasetId("hdfs://nn:8020" if name.startswith("/") else "kafka://b:9092", name)
+
+
+def key(name):
+    return dataset(name).key
+
+
+def job_id(dag_id):
+    return digest("here", dag_id)
+
+
+def run_message(dag_id, source, target, when, *, outcome="success", version="1"):
+    task = TaskSpec(task_id="t", reads=(Use(dataset(source)),), writes=(Use(dataset(target)),), operator=f"v{version}")
+    workflow = Workflow(tasks=(task,))
+    return RunMessage(
+        envelope=Envelope(
+            job=Job(instance="here", dag_id=dag_id, owners=(f"{dag_id}_owner",), team=f"{dag_id}_team"),
+            run=Run(run_id=f"r{when:%Y%m%d}", run_type="scheduled", run_after=when, outcome=outcome),
+            versions=Versions(image=version),
+            emitted_at=when,
+        ),
+        structure_hash=workflow.structure_hash,
+        graph=workflow,
+        facts=RunFacts(states={("t", -1): (outcome, 1)}),
+        pairs=1,
+        details=(
+            DatasetDetail(
+                dataset=dataset(target), schema_id="77", schema_version=version, fields=(("id", "long", "key"),)
+            ),
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def server(airflow_db, tmp_path_factory):
+    """Airflow's API server in this process, with the app mounted and four DAGs in a chain; `ann` may read two."""
+    from airflow.api_fastapi.app import create_app as create_airflow
+    from airflow.api_fastapi.app import get_auth_manager, purge_cached_app
+
+    from airflow_kafka_hdfs.plugins.lineage_app import PREFIX, create_app
+
+    for dag_id in [*DAGS, "api_after"]:
+        store_dag(DAG(dag_id, schedule=None))
+    url = f"sqlite:///{tmp_path_factory.mktemp('lineage-api')}/lineage.db"
+    warehouse = SqlWarehouse(url)
+    warehouse.migrate()
+    messages = [
+        run_message(dag_id, *ends, NOW - days * DAY, version="2" if days == 0 else "1")
+        for dag_id, ends in {**DAGS, "api_after": AFTER}.items()
+        for days in (2, 1, 0)
+    ]
+    with warehouse.transaction() as tx:
+        Merge(tx, GraphCache()).apply(messages)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "tests.fakes.auth_manager.DagRights")
+        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "s" * 64)
+        ann = {"read": ["api_ingest", "api_clean", "api_after"], "edit": ["api_clean"]}
+        patch.setenv(RIGHTS, json.dumps({"ann": ann, "bob": {"read": ["api_secret"], "edit": []}}))
+        purge_cached_app()
+        airflow = create_airflow(apps="core")
+        app = create_app(LineageHook(LineageSettings(enabled=True, instance="here", warehouse=url)))
+        airflow.mount(PREFIX, app)
+        airflow.router.routes.insert(0, airflow.router.routes.pop())
+        with TestClient(airflow, base_url="http://airflow.test") as client:
+            yield client, get_auth_manager()
+        purge_cached_app()
+    warehouse.close()
+
+
+@pytest.fixture
+def call(server):
+    """`call(user, path)`: the answer's JSON; the user's name is given by a bearer token, none by None."""
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    client, manager = server
+
+    def ask(user, path, *, method="GET", code=200, role="viewer", **more):
+        token = user and manager.generate_jwt(SimpleAuthManagerUser(username=user, role=role))
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        answer = client.request(method, f"{API}{path}", headers=headers | more.pop("headers", {}), **more)
+        assert answer.status_code == code, answer.text
+        return answer.json() if "json" in answer.headers["content-type"] else answer.text
+
+    return ask
+
+
+def routes():
+    from airflow_kafka_hdfs.plugins.lineage_app import create_app
+
+    app = create_app(LineageHook(LineageSettings(enabled=True)))
+    return sorted((method, route.path) for route in app.routes for method in route.methods)
+
+
+@pytest.mark.parametrize(("method", "path"), routes())
+def test_no_route_answers_without_a_login(server, method, path):
+    client, _ = server
+    full = "/lineage" + path.replace("{dataset_id}", "x").replace("{job_id}", "x").replace("{dag_id}", "x")
+    answer = client.request(method, full, headers={"Authorization": "Bearer "})
+    assert answer.status_code == 401, answer.text
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/api/v1/docs", "/api/v1/openapi.json"])
+def test_there_are_no_pages_of_documentation(server, path):
+    client, _ = server
+    assert client.get(f"/lineage{path}").status_code == 404
+
+
+class TestTheCaller:
+    def test_finds_only_datasets_and_jobs_of_readable_dags(self, call):
+        names = {item["name"] for item in call("ann", "/search?q=e")["items"]}
+        assert {"orders", "/clean", "api_ingest", "api_clean", "/secret"} <= names
+        assert "api_secret" not in names
+        assert {item["name"] for item in call("bob", "/search?q=e")["items"]} == {"/clean", "/secret", "api_secret"}
+        assert {job["dag_id"] for job in call("bob", "/jobs")["items"]} == {"api_secret"}
+        assert call("bob", "/datasets")["total"] == 2
+
+    def test_sees_what_lies_behind_without_a_name(self, call):
+        graph = call("bob", f"/graph?node={key('/clean')}&up=5&down=5")
+        found = {node["dataset"]["name"] or "?": node["distance"] for node in graph["nodes"]}
+        hidden = [node["dataset"] for node in graph["nodes"] if node["dataset"]["restricted"]]
+        assert found == {"/clean": 0, "/secret": 1, "?": 2}
+        assert sorted(node["distance"] for node in graph["nodes"]) == [-2, -1, 0, 1, 2]
+        assert all(view["id"].startswith("restricted-") and not view["namespace"] for view in hidden)
+        assert len(graph["links"]) == 4
+        assert {job["dag_id"] for job in graph["jobs"]} == {"api_secret", ""}
+        text = json.dumps(graph)
+        assert not [
+            word for word in ("orders", "raw", "report", "api_ingest", "api_clean_", key("/raw")) if word in text
+        ]
+
+    def test_gets_no_page_of_what_is_restricted(self, call):
+        for path in (f"/datasets/{key('orders')}", f"/graph?node={key('orders')}", f"/impact?node={key('orders')}"):
+            call("bob", path, code=404)
+        for path in ("", "/runs", "/pairs", "/compare?at=2026-01-01"):
+            call("bob", f"/jobs/{job_id('api_ingest')}{path}", code=404)
+        call("bob", f"/path?from={key('/clean')}&to={key('/report')}", code=404)
+        call("bob", f"/popularity?dataset={key('orders')}", code=404)
+        assert call("bob", "/datasets/lookup?schema_id=77")["items"][0]["dataset"]["name"] == "/secret"
+
+    def test_with_rights_on_all_sees_all(self, call):
+        assert call("eve", "/datasets")["total"] == 5
+        assert call("eve", "/stats")["jobs"] == 4
+
+
+def test_a_dataset_page_tells_where_it_comes_from_and_goes_to(call):
+    page = call("ann", f"/datasets/{key('/raw')}")
+    assert (page["dataset"]["name"], page["dataset"]["owners"]) == ("/raw", ["api_ingest_owner"])
+    assert [job["dag_id"] for job in page["writers"]] == ["api_ingest"]
+    assert [job["dag_id"] for job in page["readers"]] == ["api_clean"]
+    assert [item["dataset"]["name"] for item in page["upstream"]] == ["orders"]
+    assert [item["dataset"]["name"] for item in page["downstream"]] == ["/clean"]
+    assert [schema["schema_version"] for schema in page["schemas"]] == ["2", "1"]
+    assert page["schemas"][0]["columns"] == [["id", "long", "key"]]
+    assert len(page["runs"]) == 3
+
+
+def test_a_job_page_tells_versions_and_runs(call):
+    page = call("ann", f"/jobs/{job_id('api_clean')}")
+    assert (page["job"]["dag_id"], page["job"]["link"]) == ("api_clean", "/dags/api_clean")
+    assert [item["name"] for item in page["inputs"]] == ["/raw"]
+    assert [item["name"] for item in page["outputs"]] == ["/clean"]
+    assert len(page["versions"]) == 2
+    assert call("ann", "/jobs/by-dag/api_clean") == page
+    runs = call("ann", f"/jobs/{job_id('api_clean')}/runs?limit=2")["items"]
+    assert len(runs) == 2
+    rest = call(
+        "ann",
+        f"/jobs/{job_id('api_clean')}/runs",
+        params={"before": runs[-1]["run_after"], "before_run": runs[-1]["run_id"]},
+    )
+    assert [run["run_id"] for run in rest["items"]] == [f"r{NOW - 2 * DAY:%Y%m%d}"]
+    (pair,) = call("ann", f"/jobs/{job_id('api_clean')}/pairs")["items"]
+    assert (pair["source"]["name"], pair["target"]["name"], pair["runs"]) == ("/raw", "/clean", 3)
+    (pair,) = call("ann", f"/jobs/{job_id('api_clean')}/pairs?run_id={runs[0]['run_id']}")["items"]
+    assert (pair["state"], pair["path"]) == ("written", ["t"])
+
+
+def test_two_dates_of_a_job_are_compared(call):
+    at, later = (f"{NOW - days * DAY:%Y-%m-%d}" for days in (1, 0))
+    found = call("ann", f"/jobs/{job_id('api_clean')}/compare?at={at}&with={later}")
+    changes = {(change["what"], change["name"]): (change["before"], change["after"]) for change in found["changes"]}
+    assert changes["version", "image"] == ("1", "2")
+    assert set(changes) == {("version", "image"), ("job", "structure")}
+    assert found["with"]["run_id"] == f"r{NOW:%Y%m%d}"
+
+
+def test_impact_is_a_list_by_distance_and_a_table_for_spreadsheets(call):
+    found = call("ann", f"/impact?node={key('orders')}")
+    assert [(item["dataset"]["name"], item["distance"]) for item in found["items"]] == [
+        ("/raw", 1),
+        ("/clean", 2),
+        ("/secret", 3),
+        ("/report", 4),
+    ]
+    assert (found["total"], found["restricted"], found["by_distance"]) == (4, 0, [1, 1, 1, 1])
+    assert [job["restricted"] for job in found["items"][2]["jobs"]] == [True]
+    up = call("ann", f"/impact?node={key('/clean')}&direction=up")
+    assert [item["dataset"]["name"] for item in up["items"]] == ["/raw", "orders"]
+    table = call("ann", f"/impact?node={key('orders')}&format=csv").splitlines()
+    assert table[1] == "1,hdfs://nn:8020,/raw,api_ingest_owner,api_ingest_team,,api_ingest"
+    before = f"{NOW - 5 * DAY:%Y-%m-%d}"
+    assert call("ann", f"/impact?node={key('orders')}&as_of={before}")["total"] == 0
+
+
+def test_a_path_leads_from_one_dataset_to_another(call):
+    found = call("ann", f"/path?from={key('orders')}&to={key('/report')}")
+    assert [node["name"] for node in found["nodes"]] == ["orders", "/raw", "/clean", "/secret", "/report"]
+    assert len(found["links"]) == 4
+    assert call("ann", f"/path?from={key('/report')}&to={key('orders')}")["nodes"] == []
+
+
+def test_identifiers_are_looked_up_both_ways(call):
+    by_place = call("ann", "/datasets/lookup", params={"collection": "nn:8020", "table": "raw"})
+    assert by_place["items"] == []
+    page = call("ann", f"/datasets/{key('/raw')}")["dataset"]
+    found = call("ann", "/datasets/lookup", params={"collection": page["collection"], "table": page["table"]})
+    assert [(item["dataset"]["id"], item["schema"]["schema_version"]) for item in found["items"]] == [
+        (key("/raw"), "2")
+    ]
+    assert {item["dataset"]["name"] for item in call("ann", "/datasets/lookup?schema_id=77")["items"]} == {
+        "/raw",
+        "/clean",
+        "/secret",
+        "/report",
+    }
+    call("ann", "/datasets/lookup", code=422)
+
+
+def test_popularity_counts_readers_day_by_day(call):
+    found = call("ann", f"/popularity?dataset={key('/raw')}")
+    assert (found["readers"], found["runs"], found["teams"]) == (1, 3, ["api_clean_team"])
+    assert found["days"][-1] == [f"{NOW:%Y-%m-%d}", 1, 1, 1]
+    assert {item["dataset"]["name"] for item in call("ann", "/popularity")["items"]} >= {"orders", "/raw"}
+
+
+def test_health_tells_how_far_the_warehouse_was_loaded(call):
+    assert call("ann", "/health") == {"status": "healthy", "last_loaded": None, "runs_waiting": 0}
+
+
+class TestResponsibilities:
+    BODY = {"entity": key("/clean"), "parties": ["data-platform"]}
+
+    def test_are_set_by_those_who_may_edit_and_shown_to_all(self, call):
+        told = call("ann", "/responsibilities", method="PUT", json=self.BODY, role="user")
+        assert told == {"entity": key("/clean"), "role": "technical_steward", "parties": ["data-platform"]}
+        (found,) = call("bob", f"/datasets/{key('/clean')}")["responsibilities"]
+        assert (found["party"], found["origin"], found["changed_by"]) == ("data-platform", "api", "ann")
+        call("ann", "/responsibilities", method="PUT", json={**self.BODY, "parties": []}, role="user")
+        assert call("bob", f"/datasets/{key('/clean')}")["responsibilities"] == []
+
+    def test_are_refused_to_those_who_may_only_read(self, call):
+        call("bob", "/responsibilities", method="PUT", json=self.BODY, code=403, role="user")
+        call("bob", "/responsibilities", method="PUT", json={**self.BODY, "entity": key("orders")}, code=404)
+        call("ann", "/responsibilities", method="PUT", json={**self.BODY, "role": "no role"}, code=422)
+
+    def test_stand_in_the_audit_log(self, call):
+        from airflow.models.log import Log
+        from airflow.utils.session import create_session
+
+        call("ann", "/responsibilities", method="PUT", json=self.BODY)
+        with create_session() as session:
+            found = session.query(Log).filter(Log.event == "put_responsibilities", Log.owner == "ann").all()
+            assert json.loads(found[-1].extra)["parties"] == ["data-platform"]
+
+    def test_a_call_from_another_web_site_is_refused(self, server):
+        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+        client, manager = server
+        token = manager.generate_jwt(SimpleAuthManagerUser(username="ann", role="user"))
+        codes = {}
+        for origin in ("http://evil.test", "http://airflow.test", "null", ""):
+            headers = {"Cookie": f"_token={token}"} | ({"Origin": origin} if origin else {})
+            url = f"{API}/responsibilities"
+            codes[origin] = client.put(url, json=self.BODY, headers=headers).status_code
+        assert codes == {"http://evil.test": 403, "http://airflow.test": 200, "null": 403, "": 403}
+
+
+def test_a_missing_warehouse_is_told_as_such(tmp_path, server):
+    from airflow_kafka_hdfs.plugins.lineage_app import create_app
+    from airflow_kafka_hdfs.plugins.lineage_security import User
+
+    settings = LineageSettings(enabled=True, warehouse=f"sqlite:///{tmp_path}/none.db")
+    app = create_app(LineageHook(settings))
+    app.dependency_overrides[User.__metadata__[0].dependency] = lambda: None
+    answer = TestClient(app).get("/api/v1/health")
+    assert (answer.status_code, answer.json()["status"]) == (503, "unhealthy")
+    assert "lineage init" in answer.json()["problem"]
