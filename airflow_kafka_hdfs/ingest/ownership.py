@@ -7,13 +7,15 @@ no word of the topic, somebody lost the state, or another pipeline wrote them: s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_hdfs.exceptions import OwnedElsewhereError
 from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.layout import FileName, escape, file_topic
+from airflow_kafka_hdfs.ingest.reasons import HeldReason
+from airflow_kafka_hdfs.ingest.records import Held
 
 MOST_LISTINGS = 200
 """Folders looked into per topic. Data lies a handful of levels deep, so the first file is found after few; a tree of
@@ -28,13 +30,9 @@ class Owner:
     pipeline: str
 
 
-def refuse_foreign(ctx: Context, topics: Collection[str]) -> None:
-    """Look whether other pipelines own topics; changes nothing.
-
-    Raises:
-        OwnedElsewhereError: names both pipelines.
-    """
-    _refuse(ctx, ctx.workers.map(lambda topic: _owner(ctx, topic), sorted(topics)))
+def owned_elsewhere(ctx: Context, topics: Collection[str]) -> dict[str, str]:
+    """Topic -> pipeline, of the topics that other pipelines own; changes nothing."""
+    return _foreign(ctx, ctx.workers.map(lambda topic: _owner(ctx, topic), sorted(topics)))
 
 
 def owner_of(ctx: Context, topic: str) -> str | None:
@@ -43,13 +41,31 @@ def owner_of(ctx: Context, topic: str) -> str | None:
     return None if owner is None else owner.pipeline
 
 
-def claim(ctx: Context, topics: Collection[str]) -> None:
+def claim(ctx: Context, topics: Collection[str]) -> dict[str, str]:
     """Make the owner files of topics, side by side; doing it again is harmless.
 
-    Raises:
-        OwnedElsewhereError: another pipeline owns one of them.
+    Returns:
+        Topic -> pipeline, of the topics that other pipelines own.
     """
-    _refuse(ctx, ctx.workers.map(lambda topic: _claim(ctx, topic), sorted(topics)))
+    return _foreign(ctx, ctx.workers.map(lambda topic: _claim(ctx, topic), sorted(topics)))
+
+
+def hold_foreign(ctx: Context, foreign: Mapping[str, str]) -> list[Held]:
+    """Topics that other pipelines own are held back; the pipeline's others go on."""
+    return [
+        Held(topic=topic, reason=HeldReason.OWNED_ELSEWHERE, detail=_told(ctx, {topic: pipeline}))
+        for topic, pipeline in foreign.items()
+    ]
+
+
+def refuse_foreign(ctx: Context, foreign: Mapping[str, str]) -> None:
+    """Refuse what can't be done with topics of others.
+
+    Raises:
+        OwnedElsewhereError: there are such topics; names both pipelines.
+    """
+    if foreign:
+        raise OwnedElsewhereError(_told(ctx, foreign))
 
 
 def _claim(ctx: Context, topic: str) -> Owner | None:
@@ -65,16 +81,19 @@ def _owner(ctx: Context, topic: str) -> Owner | None:
     return None if data is None else wire.decode(path, "owner", Owner, data)
 
 
-def _refuse(ctx: Context, owners: Iterable[Owner | None]) -> None:
-    taken = [owner for owner in owners if owner is not None and owner.pipeline != ctx.pipeline]
-    if taken:
-        told = "; ".join(f"topic {owner.topic} is owned by pipeline {owner.pipeline}" for owner in taken)
-        raise OwnedElsewhereError(
-            f"pipeline {ctx.pipeline} may not write below {ctx.data.root}: {told} (its owner file there says so). Two "
-            "pipelines would double each other's data: give each its own topics or destination (pipeline_id names a "
-            "pipeline, by default <dag_id>.<group_id>), or hand the topic over with `airflow kafka-hdfs state release` "
-            "in the pipeline that owns it"
-        )
+def _foreign(ctx: Context, owners: Iterable[Owner | None]) -> dict[str, str]:
+    taken = (owner for owner in owners if owner is not None and owner.pipeline != ctx.pipeline)
+    return {owner.topic: owner.pipeline for owner in taken}
+
+
+def _told(ctx: Context, foreign: Mapping[str, str]) -> str:
+    told = "; ".join(f"topic {topic} is owned by pipeline {pipeline}" for topic, pipeline in foreign.items())
+    return (
+        f"pipeline {ctx.pipeline} may not write below {ctx.data.root}: {told} (its owner file there says so). Two "
+        "pipelines would double each other's data: give each its own topics or destination (pipeline_id names a "
+        "pipeline, by default <dag_id>.<group_id>), or hand the topic over with `airflow kafka-hdfs state release` "
+        "in the pipeline that owns it"
+    )
 
 
 def find_data(ctx: Context, topic: str, path_template: str) -> str | None:

@@ -29,7 +29,7 @@ from airflow_kafka_hdfs.ingest.decisions import Decisions, decide, new_selection
 from airflow_kafka_hdfs.ingest.estimating import estimate
 from airflow_kafka_hdfs.ingest.intervals import decide_interval, decide_replace, find_bounds, leave_to_others
 from airflow_kafka_hdfs.ingest.log import LogView
-from airflow_kafka_hdfs.ingest.ownership import claim, find_data, refuse_foreign
+from airflow_kafka_hdfs.ingest.ownership import claim, find_data, hold_foreign, owned_elsewhere, refuse_foreign
 from airflow_kafka_hdfs.ingest.packing import pack
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, live_plans, own_plans, standing
 from airflow_kafka_hdfs.ingest.plans import Plan, Waiting
@@ -167,11 +167,9 @@ def _forward(
         times = sources.catalog.offsets_for_times(needed) if needed else {}
         decided = decide(view.state, cluster, config, clock, times, moved)
         new = {change.key.topic for change in decided.changes if change.start is not None} - view.state.topics.keys()
-        decided = decided.holding(_refused(ctx, config, view.state, new))
+        decided = _without_foreign(ctx, config, view.state, decided, new, dry_run=request.dry_run)
         selection = new_selection(view.state, cluster, config, decided)
         if decided.changes or selection is not None:
-            if not request.dry_run:
-                claim(ctx, new - {held.topic for held in decided.held})
             record = _record(ctx, view, Kind.FORWARD, decided.changes, _why(decided), selection=selection)
             after = _committed(ctx, view, record, dry_run=request.dry_run)
             if after is None:
@@ -218,9 +216,7 @@ def _interval(
     else:
         request_id = None
     new = {key.topic for key in decided.ranges} - view.state.topics.keys()
-    decided = decided.holding(_refused(ctx, config, view.state, new))
-    if not request.dry_run:
-        claim(ctx, new - {held.topic for held in decided.held})
+    decided = _without_foreign(ctx, config, view.state, decided, new, dry_run=request.dry_run)
     entries, waiting = leave_to_others(decided.entries, plans)
     return _Draft(
         view=view,
@@ -249,22 +245,43 @@ def _reset(
     if request_id in view.state.requests:
         return None
     wanted = targets(request.reset, cluster, foreign)
+    taken = owned_elsewhere(ctx, wanted.keys() - view.state.topics.keys())
+    # A regex speaks of this pipeline's topics; whoever names a topic is told that it can't be had.
+    refuse_foreign(ctx, {name: owner for name, owner in taken.items() if TopicKey(text=name) in request.reset})
+    wanted = {topic: target for topic, target in wanted.items() if topic not in taken}
     if not wanted:
         return None
     changes = decide_resets(view.state, cluster, wanted, sources.catalog.offsets_for_times)
     if not request.dry_run:
-        claim(ctx, wanted.keys() - view.state.topics.keys())
+        refuse_foreign(ctx, claim(ctx, wanted.keys() - view.state.topics.keys()))
     return _record(ctx, view, Kind.RESET, changes, describe(changes, wanted), request=request_id)
+
+
+def _without_foreign(
+    ctx: Context, config: IngestConfig, state: LogState, decided: Decisions, new: Collection[str], *, dry_run: bool
+) -> Decisions:
+    """Hold new topics back that are of others or have data of unknown origin, and claim the rest.
+
+    Raises:
+        OwnedElsewhereError: the pipeline would be new, and all that it could read is of others.
+        StateMissingError: see `_refused`.
+    """
+    foreign = owned_elsewhere(ctx, new)
+    if state.head < 0 and not {entry.key.topic for entry in decided.entries} - foreign.keys():
+        refuse_foreign(ctx, foreign)
+    decided = decided.holding(hold_foreign(ctx, foreign))
+    decided = decided.holding(_refused(ctx, config, state, set(new) - foreign.keys()))
+    if dry_run:
+        return decided
+    return decided.holding(hold_foreign(ctx, claim(ctx, set(new) - {held.topic for held in decided.held})))
 
 
 def _refused(ctx: Context, config: IngestConfig, state: LogState, new: Collection[str]) -> list[Held]:
     """Topics of which the log has no word, although files with our names stand where theirs go.
 
     Raises:
-        OwnedElsewhereError: another pipeline owns one of the topics.
         StateMissingError: the log has no word of anything.
     """
-    refuse_foreign(ctx, new)
     known = {key.topic for key in state.coverage}
     asked = sorted(topic for topic in new if topic not in known)
     templates = [config.topic(topic).config.path_template for topic in asked]

@@ -71,6 +71,8 @@ class HeldReason(StrEnum):
     """Decided offsets lie above the log's end, and nobody said how to go on."""
     RELEASED = "released"
     """This pipeline has given the topic up."""
+    OWNED_ELSEWHERE = "owned_elsewhere"
+    """Another pipeline owns the topic at this destination."""
     DATA_WITHOUT_STATE = "data_without_state"
     """Files with our names stand there, and the log has no word of the topic."""
     NO_SCHEMA = "no_schema"

@@ -28,7 +28,7 @@ from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.outfitting import file_facts, make_route, pinned_config
-from airflow_kafka_hdfs.ingest.ownership import refuse_foreign
+from airflow_kafka_hdfs.ingest.ownership import owned_elsewhere, refuse_foreign
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, own_plans, standing
 from airflow_kafka_hdfs.ingest.plans import Plan, TaskPlan, UnitPlan, WorkUnit
 from airflow_kafka_hdfs.ingest.publishing import Refusal, roll_forward
@@ -262,7 +262,7 @@ def _refuse_topics(ctx: Context, state: LogState, topics: Iterable[str]) -> None
             f"this pipeline gave up {', '.join(released)} by `state release`: nothing of it can be replayed here; "
             "choose other topics with --topic"
         )
-    refuse_foreign(ctx, sorted(topics))
+    refuse_foreign(ctx, owned_elsewhere(ctx, set(topics)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.layout import ROOT, escape
-from airflow_kafka_hdfs.ingest.ownership import claim
+from airflow_kafka_hdfs.ingest.ownership import claim, refuse_foreign
 from airflow_kafka_hdfs.ingest.records import Commit, Kind, PartitionChange, PartitionKey
 from airflow_kafka_hdfs.ingest.requests import ResetTarget
 from airflow_kafka_hdfs.ingest.resets import decide_resets, describe, targets
@@ -189,7 +189,7 @@ def offsets(sources: Sources, start: Mapping[str, Mapping[int, int]]) -> Draftin
 
 def claim_topics(ctx: Context, draft: Draft) -> None:
     """Make the owner files of the topics whose start points a change sets. Raises OwnedElsewhereError."""
-    claim(ctx, {change.key.topic for change in draft.changes if change.start is not None})
+    refuse_foreign(ctx, claim(ctx, {change.key.topic for change in draft.changes if change.start is not None}))
 
 
 def rebuild(ctx: Context) -> int:

@@ -252,6 +252,37 @@ def test_a_second_pipeline_is_refused_with_both_names_and_changes_nothing(world)
     assert world.states["other"].files() == {}
 
 
+def test_a_topic_of_another_pipeline_is_held_and_the_others_go_on(world):
+    world.run(pipeline_id="other").whole()
+    world.cluster.create_topic("clicks")
+    world.produce("clicks", 0, 7)
+    for params in ({"dry_run": True}, {"reset": {".*": "earliest"}}, {}):
+        run = world.run(f"run-{len(params)}{'reset' in params}", topics=["events", "clicks"])
+        planned, verdict = (run.plan(params), None) if "dry_run" in params else run.whole(params)
+        (held,) = planned.plan.held
+        assert (held.topic, held.reason) == ("events", "owned_elsewhere")
+        assert "topic events is owned by pipeline other" in held.detail
+        assert "state release" in held.detail
+        if verdict is not None:
+            assert verdict.faults == (f"topic events is held back: owned_elsewhere: {held.detail}",)
+    assert world.values("clicks") == Counter([7])
+    with pytest.raises(OwnedElsewhereError, match="events is owned by pipeline other"):
+        world.run("run-8", topics=["events", "clicks"]).plan({"reset": {"events": "latest"}})
+    world.clock.advance(60)
+    run = world.run("run-9", topics=["events", "clicks"])
+    assert [held.reason for held in run.plan({"range_end": "2026-01-01T00:00:30Z"}).plan.held] == ["owned_elsewhere"]
+
+
+def test_a_topic_that_another_pipeline_takes_in_the_last_moment_is_held(world):
+    world.cluster.create_topic("clicks")
+    world.produce("clicks", 0, 7)
+    run = world.run(topics=["events", "clicks"])
+    overtaken(run, ".kafka_hdfs/_owners/events", lambda: world.run("x", pipeline_id="other").plan())
+    planned = run.plan()
+    assert [(held.topic, held.reason) for held in planned.plan.held] == [("events", "owned_elsewhere")]
+    assert {entry.key.topic for entry in planned.plan.entries} == {"clicks"}
+
+
 def test_owner_files_are_made_before_the_first_plan_and_only_for_topics_that_start():
     world = World(arguments={"topics": TopicFilter(), "topic_overrides": {"idle": {"bootstrap": "skip"}}})
     world.cluster.create_topic("events")
