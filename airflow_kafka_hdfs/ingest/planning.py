@@ -14,8 +14,9 @@ A dry run does none of the writing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +28,7 @@ from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.decisions import Decisions, decide, new_selection, times_needed
 from airflow_kafka_hdfs.ingest.estimating import estimate
+from airflow_kafka_hdfs.ingest.incidents import Incident, incidents
 from airflow_kafka_hdfs.ingest.intervals import decide_interval, decide_replace, find_bounds, leave_to_others
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.ownership import claim, find_data, hold_foreign, owned_elsewhere, refuse_foreign
@@ -49,13 +51,17 @@ class Planned:
     Attributes:
         reused: the plan is the run's own of an earlier attempt.
         committed: records that planning itself made.
-        notes: what people should know of them: lost offsets, truncated or re-created topics.
+        incidents: what they tell of: truncated and re-created topics, lost offsets.
+        skipped: topic -> offsets that they gave up by policy or by a reset.
+        notes: what people should know of the plan.
         refusals: files of earlier commits that the store refused to take to their places.
     """
 
     plan: Plan
     reused: bool = False
     committed: tuple[int, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     refusals: tuple[Refusal, ...] = ()
 
@@ -72,6 +78,8 @@ class _Draft:
     waiting: tuple[Waiting, ...] = ()
     replaces: tuple[Superseded, ...] = ()
     committed: tuple[int, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -111,7 +119,14 @@ def make_plan(ctx: Context, sources: Sources, config: IngestConfig, request: Pla
         draft = _drafted(ctx, sources, config, request, interval, view, clock)
         plan = _plan(ctx, sources, config, request, draft, clock, counter=len(own))
         if ctx.state.put_if_absent(ctx.log.paths.plan(plan.key, plan.counter), wire.encode("plan", plan)):
-            return Planned(plan=plan, committed=draft.committed, notes=draft.notes, refusals=refusals)
+            return Planned(
+                plan=plan,
+                committed=draft.committed,
+                incidents=draft.incidents,
+                skipped=draft.skipped,
+                notes=draft.notes,
+                refusals=refusals,
+            )
         view = ctx.log.read(known=draft.view)  # another attempt of this run was faster: its plan is ours
 
 
@@ -150,6 +165,15 @@ def _forward(
     moved: set[PartitionKey] = set()
     foreign: tuple[TopicKey, ...] = ()
     committed: list[int] = []
+    happened: list[Incident] = []
+    skipped: Counter[str] = Counter()
+
+    def tell(state: LogState, record: Commit) -> None:
+        committed.append(record.number)
+        happened.extend(incidents(state, record.changes))
+        for change in record.changes:
+            skipped[change.key.topic] += change.counts.skipped
+
     while True:
         cluster = look(sources.catalog, config.topics, view.state)
         if request.reset:
@@ -158,10 +182,10 @@ def _forward(
         if reset is not None:
             after = _committed(ctx, view, reset, dry_run=request.dry_run)
             moved |= {change.key for change in reset.changes}
-            committed += [reset.number] if after is not None else []
             if after is None:
                 view = ctx.log.read(known=view)
                 continue
+            tell(view.state, reset)
             view = after
         needed = times_needed(view.state, cluster, config, clock)
         times = sources.catalog.offsets_for_times(needed) if needed else {}
@@ -175,7 +199,7 @@ def _forward(
             if after is None:
                 view = ctx.log.read(known=view)
                 continue
-            committed.append(record.number)
+            tell(view.state, record)
             view = after
         plans = live_plans(ctx, view) if decided.ranges else []
         entries, _ = leave_to_others(decided.entries, plans)
@@ -184,6 +208,8 @@ def _forward(
             decided=decided.with_entries(entries),
             kind=Kind.FORWARD,
             committed=() if request.dry_run else tuple(committed),
+            incidents=tuple(happened),
+            skipped=skipped,
             notes=(
                 *decided.notes,
                 *(f"reset: {text} is no topic of this ingestion" for text in sorted(k.text for k in foreign)),

@@ -84,9 +84,11 @@ class KafkaToHdfsPlanOperator(IngestOperator):
         self.log.info("%s%s", "goes on with " if planned.reused else "", plan_table(plan, whole=plan.dry_run))
         for note in planned.notes:
             self.log.warning("%s", note)
+        for incident in planned.incidents:
+            self.log.warning("%s", incident)
         for refusal in planned.refusals:
             self.log.error("a file of an earlier run could not be brought into place: %s", refusal)
-        report_plan(plan, ctx.clock.monotonic() - started, reused=planned.reused)
+        report_plan(planned, ctx.clock.monotonic() - started)
         path = None if plan.dry_run else ctx.log.paths.plan(plan.key, plan.counter)
         told = {
             "plan": plan.plan,

@@ -6,6 +6,7 @@ Names of all metrics stand in `METRICS`. Plain StatsD drops tags; Datadog, Influ
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,7 @@ from airflow.sdk.observability import stats
 
 from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.finishing import Finished
+from airflow_kafka_hdfs.ingest.planning import Planned
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.reasons import Reason
 from airflow_kafka_hdfs.ingest.records import Commit, Outcome, sum_counts
@@ -30,6 +32,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "kafka_hdfs.filtered": "counter: records without output",
         "kafka_hdfs.late": "counter: records older than what their folder had already published",
         "kafka_hdfs.lost": "counter: offsets that Kafka no longer held",
+        "kafka_hdfs.truncated": "counter: partitions whose log ended below decided offsets, each a new generation",
+        "kafka_hdfs.topic_recreated": "counter: partitions that go on under a new topic id",
         "kafka_hdfs.begins_gone": "counter: partitions whose date range may have begun before what Kafka still holds",
         "kafka_hdfs.skipped": "counter: offsets that a policy jumped over",
         "kafka_hdfs.limited": "counter: units that a limit ended",
@@ -51,25 +55,25 @@ PROGRESS_KEY = "progress"
 """Under which a running extract task writes its totals into its task state store."""
 
 
-def report_plan(plan: Plan, seconds: float, *, reused: bool) -> None:
+def report_plan(planned: Planned, seconds: float) -> None:
     """Metrics of the plan step, with what planning found gone or jumped over, unless an earlier attempt told it."""
+    plan = planned.plan
     tags = {"pipeline": plan.pipeline}
     stats.timing("kafka_hdfs.plan_duration", seconds * 1000, tags=tags)
     stats.gauge("kafka_hdfs.tasks", len(plan.tasks), tags=tags)
-    if plan.dry_run or reused:
+    if plan.dry_run or planned.reused:
         return
-    for topic in sorted({entry.key.topic for entry in plan.entries}):
-        entries = [entry for entry in plan.entries if entry.key.topic == topic]
-        gone = [entry for entry in entries if entry.reason == Reason.INTERVAL_BEGINS_GONE]
-        values = {
-            # What an interval can have lost is no certain number, and every backfill of old hours finds the same.
-            "lost": sum(entry.lost for entry in entries) - sum(entry.lost for entry in gone),
-            "skipped": sum(entry.skipped for entry in entries),
-            "begins_gone": len(gone),
-        }
-        for name, value in values.items():
-            if value:
-                stats.incr(f"kafka_hdfs.{name}", value, tags={**tags, "topic": topic})
+    counts: Counter[tuple[str, str]] = Counter()
+    for incident in planned.incidents:
+        counts[incident.kind.value, incident.key.topic] += incident.offsets or 1
+    for topic, offsets in planned.skipped.items():
+        counts["skipped", topic] += offsets
+    for entry in plan.entries:
+        # What a date range can have lost is no certain number, and every backfill of old hours finds the same.
+        counts["begins_gone", entry.key.topic] += entry.reason == Reason.INTERVAL_BEGINS_GONE
+    for (name, topic), value in sorted(counts.items()):
+        if value:
+            stats.incr(f"kafka_hdfs.{name}", value, tags={**tags, "topic": topic})
 
 
 def report_extract(pipeline: str, seconds: float) -> None:

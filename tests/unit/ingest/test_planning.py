@@ -449,10 +449,32 @@ def test_truncation_is_noted_and_reading_goes_on(world):
     planned, verdict = world.run("run-3").whole()
     assert reasons(planned)["events[0]"] == "reset_too_late"
     assert "truncated to 1" in planned.notes[0]
+    assert told(planned) == ["event truncated: events[0]: goes on as generation 1"]
     world.produce("events", 0, 31)
     _, verdict = world.run("run-4").whole()
     assert verdict.is_green
     assert world.values()[31] == 1
+
+
+def told(planned):
+    return [str(incident) for incident in planned.incidents]
+
+
+def test_what_happened_to_a_topic_is_told_by_the_run_that_goes_on(world):
+    assert told(world.run("run-1").whole()[0]) == []
+    world.cluster.delete_topic("events")
+    topic_id = world.cluster.create_topic("events", 2)
+    first = world.run("run-2").whole()[0]
+    assert told(first) == [f"event topic_recreated: events[{n}]: goes on under topic id {topic_id}" for n in (0, 1)]
+    assert told(world.run("run-3").whole()[0]) == []
+
+    world.produce("events", 0, *range(50, 60))
+    world.cluster.expire("events", 0, 4)
+    dry = world.run("run-4").plan({"dry_run": True, "reset": {"events": "latest"}})
+    assert told(dry) == []
+    moved = world.run("run-4").plan({"reset": {"events": "latest"}})
+    assert told(moved) == ["event lost: events[0]: 4 offsets"]
+    assert moved.skipped["events"] == 6
 
 
 # Schemas
