@@ -369,6 +369,7 @@ typedef struct {
     Py_ssize_t group_count, interval_count;
     Frame *frames;
     int32_t *slots;
+    int64_t *found; /* the time of each sound row */
     PyObject *left_over, *nulls;
 } Work;
 
@@ -537,6 +538,7 @@ add_row(Work *work, Py_ssize_t index, int64_t millis)
     group->count++;
     group->size += row->whole;
     work->slots[index] = slot;
+    work->found[index] = millis;
     return 0;
 }
 
@@ -551,6 +553,7 @@ walk_rows(Work *work)
         char *data;
         Py_ssize_t size;
         work->slots[i] = -1;
+        work->found[i] = 0;
         if (value == Py_None) {
             if (append_index(work->nulls, i)) {
                 return ERROR;
@@ -652,7 +655,7 @@ build_group(const Work *work, const Group *group)
 }
 
 static PyObject *
-build_result(Work *work, PyObject *slots)
+build_result(Work *work, PyObject *slots, PyObject *found)
 {
     PyObject *groups = PyList_New(0);
     if (!groups) {
@@ -667,7 +670,7 @@ build_result(Work *work, PyObject *slots)
         }
         Py_DECREF(group);
     }
-    return Py_BuildValue("(ONOO)", slots, groups, work->left_over, work->nulls);
+    return Py_BuildValue("(OONOO)", slots, found, groups, work->left_over, work->nulls);
 }
 
 static int
@@ -700,14 +703,14 @@ PyDoc_STRVAR(pack_doc,
 "\n"
 "values, routes, tails: tuples. A route is (frame, code or None, has_time, lead, tail, sized, utf8, refused, target).\n"
 "times: None or a buffer of 64-bit milliseconds. place(target, millis) gives (start, end, slot, fill, limit).\n"
-"Returns None if a frame has no route, else (slots, groups, left over, nulls); slots are 32-bit numbers, a group is\n"
-"(count, size, least, greatest, [(bytes, count), ...]).");
+"Returns None if a frame has no route, else (slots, times, groups, left over, nulls); slots are 32-bit numbers, times\n"
+"64-bit milliseconds, a group is (count, size, least, greatest, [(bytes, count), ...]).");
 
 static PyObject *
 pack(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Work work;
-    PyObject *routes, *times, *slots = NULL, *result = NULL;
+    PyObject *routes, *times, *slots = NULL, *found = NULL, *result = NULL;
     Py_buffer buffer = {0};
     long long low, high;
     memset(&work, 0, sizeof work);
@@ -741,16 +744,18 @@ pack(PyObject *Py_UNUSED(module), PyObject *args)
     work.intervals = PyMem_Calloc(count, sizeof(Interval));
     work.frames = PyMem_Malloc(MAX_FRAMES * sizeof(Frame));
     slots = PyBytes_FromStringAndSize(NULL, work.count * (Py_ssize_t)sizeof(int32_t));
+    found = PyBytes_FromStringAndSize(NULL, work.count * (Py_ssize_t)sizeof(int64_t));
     work.left_over = PyList_New(0);
     work.nulls = PyList_New(0);
-    if (!work.routes || !work.rows || !work.groups || !work.intervals || !work.frames || !slots || !work.left_over ||
-        !work.nulls) {
+    if (!work.routes || !work.rows || !work.groups || !work.intervals || !work.frames || !slots || !found ||
+        !work.left_over || !work.nulls) {
         if (!PyErr_Occurred()) {
             PyErr_NoMemory();
         }
         goto done;
     }
     work.slots = (int32_t *)(void *)PyBytes_AsString(slots);
+    work.found = (int64_t *)(void *)PyBytes_AsString(found);
     for (Py_ssize_t i = 0; i < work.route_count; i++) {
         if (read_route(PyTuple_GetItem(routes, i), &work.routes[i], work.frame_size)) {
             goto done;
@@ -758,7 +763,7 @@ pack(PyObject *Py_UNUSED(module), PyObject *args)
     }
     switch (walk_rows(&work)) {
     case SOUND:
-        result = build_result(&work, slots);
+        result = build_result(&work, slots, found);
         break;
     case FOREIGN:
         result = Py_None;
@@ -777,6 +782,7 @@ done:
     PyMem_Free(work.intervals);
     PyMem_Free(work.frames);
     Py_XDECREF(slots);
+    Py_XDECREF(found);
     Py_XDECREF(work.left_over);
     Py_XDECREF(work.nulls);
     return result;
@@ -785,26 +791,29 @@ done:
 /* ------------------------------------------------------------------ spans */
 
 typedef struct {
-    int64_t partition, first, last, count;
+    int64_t partition, first, last, count, least, greatest;
     int32_t slot;
 } Span;
 
 /* Sort one value into its span. */
 static void
-add_to_span(Span *spans, Py_ssize_t *known, Py_ssize_t *latest, int32_t slot, int64_t partition, int64_t offset)
+add_to_span(Span *spans, Py_ssize_t *known, Py_ssize_t *latest, int32_t slot, int64_t partition, int64_t offset,
+            int64_t time)
 {
     Py_ssize_t at = *latest;
     if (at >= *known || spans[at].slot != slot || spans[at].partition != partition) {
         for (at = 0; at < *known && (spans[at].slot != slot || spans[at].partition != partition); at++) {
         }
         if (at == *known) {
-            spans[at] = (Span){partition, offset, offset, 0, slot};
+            spans[at] = (Span){partition, offset, offset, 0, time, time, slot};
             (*known)++;
         }
         *latest = at;
     }
     spans[at].last = offset;
     spans[at].count++;
+    spans[at].least = time < spans[at].least ? time : spans[at].least;
+    spans[at].greatest = time > spans[at].greatest ? time : spans[at].greatest;
 }
 
 static int
@@ -823,8 +832,9 @@ build_spans(const Span *spans, Py_ssize_t count)
 {
     PyObject *result = PyList_New(0);
     for (Py_ssize_t i = 0; result && i < count; i++) {
-        PyObject *item = Py_BuildValue("(iLLLL)", (int)spans[i].slot, (long long)spans[i].partition,
-                                       (long long)spans[i].first, (long long)spans[i].last, (long long)spans[i].count);
+        PyObject *item = Py_BuildValue("(iLLLLLL)", (int)spans[i].slot, (long long)spans[i].partition,
+                                       (long long)spans[i].first, (long long)spans[i].last, (long long)spans[i].count,
+                                       (long long)spans[i].least, (long long)spans[i].greatest);
         if (!item || PyList_Append(result, item)) {
             Py_CLEAR(result);
         }
@@ -834,30 +844,36 @@ build_spans(const Span *spans, Py_ssize_t count)
 }
 
 PyDoc_STRVAR(spans_doc,
-"spans(slots, partitions, offsets)\n"
+"spans(slots, times, partitions, offsets)\n"
 "\n"
-"slots: a buffer of 32-bit numbers; partitions, offsets: lists as long. Returns one (slot, partition, first, last,\n"
-"count) for each slot from 0 on and each partition in it.");
+"slots: a buffer of 32-bit numbers; times: one of 64-bit numbers; partitions, offsets: lists as long. Returns one\n"
+"(slot, partition, first, last, count, least, greatest) for each slot from 0 on and each partition in it.");
 
 static PyObject *
 spans(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *slots, *partitions, *offsets, *result = NULL;
-    Py_buffer buffer;
-    if (!PyArg_ParseTuple(args, "OO!O!", &slots, &PyList_Type, &partitions, &PyList_Type, &offsets) ||
+    PyObject *slots, *times, *partitions, *offsets, *result = NULL;
+    Py_buffer buffer, moments;
+    if (!PyArg_ParseTuple(args, "OOO!O!", &slots, &times, &PyList_Type, &partitions, &PyList_Type, &offsets) ||
         PyObject_GetBuffer(slots, &buffer, PyBUF_SIMPLE)) {
+        return NULL;
+    }
+    if (PyObject_GetBuffer(times, &moments, PyBUF_SIMPLE)) {
+        PyBuffer_Release(&buffer);
         return NULL;
     }
     Py_ssize_t count = buffer.len / (Py_ssize_t)sizeof(int32_t), known = 0, latest = 0;
     const int32_t *slot = buffer.buf;
+    const int64_t *time = moments.buf;
     Span *found = PyMem_Malloc(((size_t)count + 1) * sizeof(Span));
     if (!found) {
         PyErr_NoMemory();
         goto done;
     }
-    if (PyList_Size(partitions) != count || PyList_Size(offsets) != count) {
-        PyErr_Format(PyExc_ValueError, "%zd slots, %zd partitions, %zd offsets", count, PyList_Size(partitions),
-                     PyList_Size(offsets));
+    if (moments.len != count * (Py_ssize_t)sizeof(int64_t) || PyList_Size(partitions) != count ||
+        PyList_Size(offsets) != count) {
+        PyErr_Format(PyExc_ValueError, "%zd slots, %zd bytes of times, %zd partitions, %zd offsets", count, moments.len,
+                     PyList_Size(partitions), PyList_Size(offsets));
         goto done;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -868,12 +884,13 @@ spans(PyObject *Py_UNUSED(module), PyObject *args)
         if (item_as_long(partitions, i, &partition) || item_as_long(offsets, i, &offset)) {
             goto done;
         }
-        add_to_span(found, &known, &latest, slot[i], partition, offset);
+        add_to_span(found, &known, &latest, slot[i], partition, offset, time[i]);
     }
     result = build_spans(found, known);
 done:
     PyMem_Free(found);
     PyBuffer_Release(&buffer);
+    PyBuffer_Release(&moments);
     return result;
 }
 

@@ -18,10 +18,10 @@ def pack(
     high: int,
     place: Callable[[int, int], tuple[int, int, int, int, int]],
     /,
-) -> tuple[bytes, list[tuple[int, int, int, int, list[tuple[bytes, int]]]], list[int], list[int]] | None:
+) -> tuple[bytes, bytes, list[tuple[int, int, int, int, list[tuple[bytes, int]]]], list[int], list[int]] | None:
     """Pack a batch; None if a frame has no route."""
 
 def spans(
-    slots: NDArray[np.int32], partitions: list[int], offsets: list[int], /
-) -> list[tuple[int, int, int, int, int]]:
-    """(slot, partition, first, last, count) of each group and Kafka partition."""
+    slots: NDArray[np.int32], times: NDArray[np.int64], partitions: list[int], offsets: list[int], /
+) -> list[tuple[int, int, int, int, int, int, int]]:
+    """(slot, partition, first, last, count, least, greatest) of each group and Kafka partition."""

@@ -203,6 +203,7 @@ class Outcome:
     Attributes:
         groups: in the order in which their places were first met.
         slots: per value the index of its group, -1 for bad and null ones.
+        times: per value in a group its time, ms; of no meaning for the others.
         bad: in the order of the batch.
         nulls: indices of null values.
         foreign: frames without a route.
@@ -210,6 +211,7 @@ class Outcome:
 
     groups: Sequence[Group] = ()
     slots: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    times: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     bad: Sequence[Bad] = ()
     nulls: Sequence[int] = ()
     foreign: frozenset[bytes] = frozenset()
@@ -265,11 +267,13 @@ def batch_size(tier: Tier, mean_bytes: float) -> int:
 
 
 class Span(NamedTuple):
-    """Offsets of one Kafka partition in a group: first, last, and how many."""
+    """One Kafka partition in a group: first and last offset, how many, least and greatest time in ms."""
 
     first: int
     last: int
     records: int
+    least: int
+    greatest: int
 
 
 def spans(outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -> list[dict[int, Span]]:
@@ -277,19 +281,28 @@ def spans(outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -
     if not len(outcome.slots) == len(partitions) == len(offsets):
         raise ValueError(f"{len(outcome.slots)} slots, {len(partitions)} partitions, {len(offsets)} offsets")
     if len(outcome.groups) == 1 and outcome.groups[0].count == len(partitions):
-        return [_spans_of(partitions, offsets)]
+        return [_spans_of(partitions, offsets, outcome.times)]
     found: list[dict[int, Span]] = []
     for slot in range(len(outcome.groups)):
-        mine = np.flatnonzero(outcome.slots == slot).tolist()
-        found.append(_spans_of([partitions[i] for i in mine], [offsets[i] for i in mine]))
+        at = np.flatnonzero(outcome.slots == slot)
+        mine = at.tolist()
+        found.append(_spans_of([partitions[i] for i in mine], [offsets[i] for i in mine], outcome.times[at]))
     return found
 
 
-def _spans_of(partitions: Sequence[int], offsets: Sequence[int]) -> dict[int, Span]:
+def _spans_of(partitions: Sequence[int], offsets: Sequence[int], times: NDArray[np.int64]) -> dict[int, Span]:
     last = dict(zip(partitions, offsets, strict=True))
     first = dict(zip(reversed(partitions), reversed(offsets), strict=True))
     if len(last) == 1:
         (partition,) = last
-        return {partition: Span(first[partition], last[partition], len(partitions))}
-    counts = np.bincount(np.asarray(partitions, np.int64))
-    return {partition: Span(first[partition], last[partition], int(counts[partition])) for partition in last}
+        return {
+            partition: Span(
+                first[partition], last[partition], len(partitions), int(times.min()), int(times.max())
+            )
+        }
+    numbers = np.asarray(partitions, np.int64)
+    found = {}
+    for partition in last:
+        mine = times[numbers == partition]
+        found[partition] = Span(first[partition], last[partition], len(mine), int(mine.min()), int(mine.max()))
+    return found

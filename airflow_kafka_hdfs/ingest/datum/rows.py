@@ -132,7 +132,8 @@ class _Work:
         self._check_bounds()
         sizes = _sizes(self.datums) if self.sizes is None else self.sizes
         groups, slots = _Gathering(self.packer, self.datums, sizes, self.times, self.targets).gather(self.good)
-        return Outcome(groups=groups, slots=slots, bad=sorted(self.bad, key=lambda bad: bad.index), nulls=self.nulls)
+        bad = sorted(self.bad, key=lambda bad: bad.index)
+        return Outcome(groups=groups, slots=slots, times=self.times, bad=bad, nulls=self.nulls)
 
     def _value(self, index: int) -> bytes:
         value = self.batch.values[index]

@@ -82,7 +82,7 @@ class CompiledTier:
         )
         if result is None:
             return NUMPY.pack(packer, batch)
-        slots, groups, left_over, nulls = result
+        slots, found, groups, left_over, nulls = result
         if nulls and packer.null is not None:
             return NUMPY.pack(packer, batch)
         bad: tuple[Bad, ...] = ()
@@ -97,6 +97,7 @@ class CompiledTier:
                 for (target, key), (count, size, least, greatest, chunks) in zip(places.keys, groups, strict=True)
             ],
             slots=np.frombuffer(slots, np.int32),
+            times=np.frombuffer(found, np.int64),
             bad=bad,
             nulls=nulls,
         )
@@ -104,7 +105,9 @@ class CompiledTier:
     def spans(self, outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -> list[dict[int, Span]]:
         """See `Tier.spans`."""
         found: list[dict[int, Span]] = [{} for _ in outcome.groups]
-        for slot, partition, *span in self.module.spans(outcome.slots, list(partitions), list(offsets)):
+        for slot, partition, *span in self.module.spans(
+            outcome.slots, outcome.times, list(partitions), list(offsets)
+        ):
             found[slot][partition] = Span(*span)
         return found
 

@@ -54,7 +54,8 @@ def plain(outcome):
     """An outcome as values that can be compared; the words of a detail are the reference's in every tier."""
     groups = [(g.target, g.key, g.count, g.size, g.least, g.greatest, list(g.chunks)) for g in outcome.groups]
     bad = [(b.index, b.reason, b.detail) for b in outcome.bad]
-    return groups, outcome.slots.tolist(), bad, list(outcome.nulls), outcome.foreign
+    times = outcome.times[outcome.slots >= 0].tolist()
+    return groups, outcome.slots.tolist(), times, bad, list(outcome.nulls), outcome.foreign
 
 
 def pack_in_all(packer, batch):
@@ -308,7 +309,7 @@ def test_targets_never_share_a_group():
 
 
 def test_an_empty_batch_is_fine():
-    assert plain(pack_in_all(packer(), Batch(values=[]))) == ([], [], [], [], frozenset())
+    assert plain(pack_in_all(packer(), Batch(values=[]))) == ([], [], [], [], [], frozenset())
 
 
 def test_missing_times_and_wrong_tails_are_errors_in_every_tier():
@@ -341,14 +342,17 @@ def test_the_compiled_tier_refuses_a_place_that_does_not_hold_the_time():
 def test_spans_tell_first_last_and_count_per_kafka_partition(data):
     count = data.draw(st.integers(1, 40))
     partitions = data.draw(st.lists(st.integers(0, 3), min_size=count, max_size=count))
-    values = [event(str(i), NOON + HOUR * data.draw(st.integers(0, 2))) for i in range(count)]
+    hours = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
+    values = [event(str(i), NOON + HOUR * hours[i]) for i in range(count)]
     outcome = pack_in_all(packer(), Batch(values=values))
     found = [tier.spans(outcome, partitions, list(range(100, 100 + count))) for tier in TIERS]
     assert found[0] == found[1] == found[2]
     for slot, by_partition in enumerate(found[0]):
         for partition in set(partitions):
-            mine = [100 + i for i in range(count) if outcome.slots[i] == slot and partitions[i] == partition]
-            assert by_partition.get(partition) == (Span(mine[0], mine[-1], len(mine)) if mine else None)
+            mine = [i for i in range(count) if outcome.slots[i] == slot and partitions[i] == partition]
+            times = [NOON + HOUR * hours[i] for i in mine]
+            wanted = Span(100 + mine[0], 100 + mine[-1], len(mine), min(times), max(times)) if mine else None
+            assert by_partition.get(partition) == wanted
 
 
 def test_columns_of_another_length_than_the_batch_are_refused():
