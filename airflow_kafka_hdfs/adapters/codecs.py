@@ -145,3 +145,7 @@ class StandardCodecs(Codecs):
         if maker is None:
             raise ConfigError("codec", name, _STREAM, "These are the codecs of jsonl and raw files.")
         return maker()
+
+    def crc32(self, data: bytes, value: int, /) -> int:
+        """ISA-L's where it is there: as cheap as a copy, a seventh of the cost of SHA-256."""
+        return int(_deflater.crc32(data, value))

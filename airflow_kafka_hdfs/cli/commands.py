@@ -40,12 +40,18 @@ def told(command: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
 
 @told
 def info(args: Namespace) -> None:
-    """Version, optional parts, connection types."""
+    """Version, optional parts, connection types, tiers of the fast path."""
+    from airflow.configuration import conf
+
     from airflow_kafka_hdfs import __version__
     from airflow_kafka_hdfs.hooks.hdfs_native_form import HDFS_NATIVE_CONNECTION_TYPE
     from airflow_kafka_hdfs.hooks.schema_registry_form import SCHEMA_REGISTRY_CONNECTION_TYPE
+    from airflow_kafka_hdfs.ingest.datum.tiers import list_tiers, pick
     from airflow_kafka_hdfs.operators.tables import table
 
+    allowed = conf.get("kafka_hdfs", "tiers")
+    tiers = list_tiers()
+    chosen = pick(allowed)
     parts = {name: _version(name) for name in _PARTS}
     facts = {
         "version": __version__,
@@ -53,6 +59,9 @@ def info(args: Namespace) -> None:
         "connection_types": [
             form["connection-type"] for form in (HDFS_NATIVE_CONNECTION_TYPE, SCHEMA_REGISTRY_CONNECTION_TYPE)
         ],
+        "tiers": {tier.name: {"available": tier.available, "detail": tier.detail} for tier in tiers},
+        "tiers_allowed": allowed,
+        "tier": "reference" if chosen is None else chosen.name,
     }
     if args.output == "json":
         print(json.dumps(facts, indent=2))
@@ -60,6 +69,9 @@ def info(args: Namespace) -> None:
     print(f"airflow-provider-kafka-hdfs {__version__}")
     print("\n".join(table(("part", "for", "version"), [(n, _PARTS[n], v or "-") for n, v in parts.items()])))
     print(f"connection types: kafka, webhdfs, {', '.join(facts['connection_types'])}")
+    rows = [(tier.name, "yes" if tier.available else "no", tier.detail) for tier in tiers]
+    print("\n".join(table(("tier", "there", "detail"), rows)))
+    print(f"extract uses tier {facts['tier']} where a topic allows it ([kafka_hdfs] tiers = {allowed})")
 
 
 @told

@@ -61,7 +61,7 @@ def get_kafka_hdfs_cli_commands() -> list[CLICommand]:
             subcommands=(
                 ActionCommand(
                     name="info",
-                    help="Version, optional parts, connections",
+                    help="Version, optional parts, connections, tiers",
                     func=lazy_load_command(f"{_COMMANDS}.info"),
                     args=(ARG_OUTPUT, ARG_VERBOSE),
                 ),

@@ -20,6 +20,7 @@ from airflow_kafka_hdfs.ingest.datum.container import encode_bytes, encode_long
 from airflow_kafka_hdfs.ingest.decoding import Decoded
 from airflow_kafka_hdfs.ingest.reasons import BadReason
 from airflow_kafka_hdfs.ingest.writer_schemas import FileSchema, WriterSchema
+from airflow_kafka_hdfs.metrics import Counter
 from airflow_kafka_hdfs.model import ConsumerRecord
 from airflow_kafka_hdfs.ports.schemas import AvroCodec
 
@@ -51,11 +52,13 @@ class DatumEncoder:
     Args:
         codec: encodes values that have no datum (any more).
         columns: laid behind the datum.
+        recoded: counts values that had to be encoded again.
     """
 
-    def __init__(self, codec: AvroCodec, columns: Columns) -> None:
+    def __init__(self, codec: AvroCodec, columns: Columns, recoded: Counter | None = None) -> None:
         self._codec = codec
         self._columns = columns
+        self._recoded = recoded or Counter()
         self._files: dict[str, FileSchema] = {}
 
     def encode(self, record: ConsumerRecord, decoded: Decoded) -> Encoded:
@@ -66,6 +69,7 @@ class DatumEncoder:
         datum = decoded.datum
         if datum is None:
             datum = self._codec.encode(schema.text, decoded.value, check=not decoded.proved)
+            self._recoded.inc()
         if not self._columns:
             return datum, schema.file
         return datum + self._columns.suffix(record), self.file_schema(schema)
@@ -118,6 +122,12 @@ class PlainEncoder:
         kind: `bytes` or `string`.
         nullable: whether null values are written.
         columns: further fields.
+
+    Attributes:
+        file: schema of the files.
+        text: whether values are text.
+        prefix: bytes before each value that is not null.
+        null: datum of a null value, None where none is allowed.
     """
 
     def __init__(self, kind: str, *, nullable: bool, columns: Columns) -> None:
@@ -126,9 +136,9 @@ class PlainEncoder:
         parsed = columns.added_to(parsed)
         self.file = FileSchema.of(schema_text(parsed), parsed)
         self._columns = columns
-        self._text = kind == "string"
-        self._prefix = encode_long(1) if nullable else b""
-        self._null = encode_long(0) if nullable else None
+        self.text = kind == "string"
+        self.prefix = encode_long(1) if nullable else b""
+        self.null = encode_long(0) if nullable else None
 
     def encode(self, record: ConsumerRecord, decoded: Decoded) -> Encoded:
         """The record. Raises DecodeError `unencodable` for a null value where none is allowed."""
@@ -136,9 +146,9 @@ class PlainEncoder:
         if data is None and decoded.value is not None:
             data = self._converted(decoded.value)
         if data is not None:
-            datum = self._prefix + encode_bytes(data)
-        elif self._null is not None:
-            datum = self._null
+            datum = self.prefix + encode_bytes(data)
+        elif self.null is not None:
+            datum = self.null
         else:
             raise DecodeError(BadReason.UNENCODABLE, "a null value has no place in a field that is not nullable")
         return (datum + self._columns.suffix(record) if self._columns else datum), self.file
@@ -146,7 +156,7 @@ class PlainEncoder:
     def _converted(self, value: Any) -> bytes:
         if isinstance(value, str):
             return _utf8(value)
-        if self._text:
+        if self.text:
             return _line(value)[:-1]
         if isinstance(value, bytes):
             return value

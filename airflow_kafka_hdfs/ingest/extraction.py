@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_hdfs.exceptions import PlanEndedError, StorageError
 from airflow_kafka_hdfs.ingest import wire
+from airflow_kafka_hdfs.ingest.bulk import bulk_steps
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.datum.packing import Tier
 from airflow_kafka_hdfs.ingest.identity_check import identity_faults
 from airflow_kafka_hdfs.ingest.layout import FileName
 from airflow_kafka_hdfs.ingest.log import LogView
-from airflow_kafka_hdfs.ingest.outfitting import FastSteps, Outfitter, Tools
+from airflow_kafka_hdfs.ingest.outfitting import Outfitter, Tools
 from airflow_kafka_hdfs.ingest.plan_book import PlanStanding, manifests, standing
 from airflow_kafka_hdfs.ingest.plans import Plan, UnitPlan
 from airflow_kafka_hdfs.ingest.reading import BATCH_RECORDS, ReadOptions, Surroundings, TaskReading
@@ -62,9 +64,8 @@ class ExtractOptions:
         codecs: Codecs,
         stop: StopSignal,
         progress: Progress,
-        fast: FastSteps | None = None,
+        tier: Tier | None = None,
         limits: Limits | None = None,
-        batch_records: int = BATCH_RECORDS,
     ) -> ExtractOptions:
         """Options from the configuration at hand.
 
@@ -73,15 +74,17 @@ class ExtractOptions:
             codecs: compressors.
             stop: Airflow's wish to end the task.
             progress: where it tells how far it is.
-            fast: makes the fast way of a topic; None for the reference alone.
+            tier: packs whole batches; None leaves all to the reference.
             limits: of this run, where they differ from the configuration's.
-            batch_records: records asked for at once.
         """
         return cls(
-            tools=Tools(codecs=codecs, settings=config.topic, fast=fast),
+            tools=Tools(codecs=codecs, settings=config.topic, fast=None if tier is None else bulk_steps(tier)),
             stop=stop,
             progress=progress,
-            reading=ReadOptions(batch_records=batch_records, limits=config.limits if limits is None else limits),
+            reading=ReadOptions(
+                batch_records=BATCH_RECORDS if tier is None else tier.batch_size,
+                limits=config.limits if limits is None else limits,
+            ),
         )
 
 
@@ -281,6 +284,8 @@ class _Attempt:
                 results.append(reading.nothing_read(fault.reason, fault.detail))
             else:
                 results.append(reading.result(seconds_per_record, self.staging))
+                ways = ", ".join(f"{count} {way}" for way, count in sorted(reading.ways.items())) or "none"
+                log.info("topic %s: %s; records by way: %s", reading.topic, results[-1].outcome.value, ways)
         return results
 
     def _look_at_log_ends(self, readings: Sequence[UnitReading]) -> None:

@@ -10,10 +10,12 @@ A partition without progress for a while is a failure of the attempt, never an e
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, TopicFaultError
+from airflow_kafka_hdfs.ingest.datum.packing import BATCH_BYTES, LEAST_BATCH
 from airflow_kafka_hdfs.ingest.limiting import Pace, fair_shares
 from airflow_kafka_hdfs.ingest.reasons import UnitReason
 from airflow_kafka_hdfs.ingest.records import Outcome
@@ -25,7 +27,9 @@ from airflow_kafka_hdfs.ports.kafka import Poll, RecordBatch, RecordReader, Topi
 from airflow_kafka_hdfs.ports.runtime import Clock, Progress, StopSignal
 
 BATCH_RECORDS = 500
-"""Records asked for at once: the client is fastest at 200 to 500."""
+"""Records asked for at once: the client is fastest at 200 to 500, some tiers of the fast path like more."""
+
+_BATCHES_PER_LOOK = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,8 @@ class TaskReading:
         self._pace = Pace(around.clock, min(rates, default=None))
         self._live: dict[TopicPartition, PartitionTracker] = {}
         self._pages: dict[TopicPartition, int] = {}
+        self._batch = options.batch_records
+        self._polls = 0
 
     def run(self) -> None:
         """Read every unit to its end.
@@ -180,7 +186,8 @@ class TaskReading:
         self._report()
 
     def _poll(self) -> None:
-        room = self._pace.room(min(self._options.batch_records, self._remaining(self._options.batch_records)))
+        size = self._batch_size()
+        room = self._pace.room(min(size, self._remaining(size)))
         poll = self._around.reader.poll(max(room, 1), self._options.poll_seconds)
         took = self._take(poll.batch)
         self._pace.took(took)
@@ -203,6 +210,14 @@ class TaskReading:
             self._moved = now
         elif now - self._moved > self._options.stall_seconds:
             self._stalled()
+
+    def _batch_size(self) -> int:
+        """Records to ask for: fewer where values are large, so that a batch stays within the processor's cache."""
+        if not self._polls % _BATCHES_PER_LOOK and (records := self.records):
+            fitting = BATCH_BYTES * records // max(self._value_bytes(), 1)
+            self._batch = max(min(self._options.batch_records, LEAST_BATCH), min(self._options.batch_records, fitting))
+        self._polls += 1
+        return self._batch
 
     def _remaining(self, enough: int) -> int:
         """Records that may still come, counted up to `enough`."""
@@ -305,5 +320,6 @@ class TaskReading:
                 "rate": round(rate, 1),
                 "seconds": round(seconds, 1),
                 "seconds_left": round(lag / rate, 1) if rate else None,
+                "ways": dict(sum((Counter(unit.ways) for unit in self._units.values()), Counter())),
             }
         )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+WAY = "kafka_hdfs.way."
+"""What the names of counters begin with that tell how many records took which way."""
+
 
 class Reason(StrEnum):
     """Why a partition's range of a plan is what it is."""

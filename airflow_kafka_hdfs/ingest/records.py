@@ -130,7 +130,7 @@ class FileEntry:
         path: its place, relative to the destination.
         staged: where it was staged, relative to the destination.
         size: bytes.
-        digest: `sha256:…` of the whole file.
+        digest: `algorithm:hex` of the whole file, `crc32:…` as written now.
         records: Kafka records with their first output here; the file's share of `written` (or of `quarantined`).
         records_out: outputs in it.
         offsets: partition -> (first offset, last offset, records).

@@ -296,7 +296,7 @@ def _outputs(route: Route, bad: BadRecord) -> list[Output]:
         if route.config.on_null is OnNull.FAIL:
             raise DecodeError(UnitReason.NULL_VALUE, "the value is null, and on_null is 'fail'")
     outputs = route.outputs(bad.record)
-    pinned = route.pinned_key() if route.config.on_schema_change is OnSchemaChange.FAIL else None
+    pinned = route.only_key if route.config.on_schema_change is OnSchemaChange.FAIL else None
     for output in outputs:
         if pinned is not None and output.schema is not None and output.schema.key != pinned:
             raise DecodeError(UnitReason.SCHEMA_CHANGED, f"its schema {output.schema.label} is not the topic's")

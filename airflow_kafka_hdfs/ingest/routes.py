@@ -47,6 +47,9 @@ from airflow_kafka_hdfs.ports.schemas import AvroCodec, Codecs, SchemaRegistry
 ID_SIZES = {ValueFormat.AVRO_ID16: ID16_SIZE, ValueFormat.AVRO_CONFLUENT: CONFLUENT_SIZE}
 """Bytes of the schema id in front of a datum."""
 
+RECODED = "kafka_hdfs.recoded"
+"""Counts values that were encoded again, since their writer schema is not the one of the files or they had changed."""
+
 
 @dataclass(slots=True)  # not frozen: one is made per record, and freezing takes longer than all the rest of it
 class Output:
@@ -96,6 +99,7 @@ class Route:
         reader: schema that datums are resolved to, else None.
         target: schema of what converters or a decoder of the user make, else None.
         columns, placing, event_time, encoder: the parts, for faster ways that share them.
+        only_key: under `on_schema_change` `fail` the key that the schema of every file must have; None until known.
 
     Raises:
         UnusableSchemaError: a fixed schema that can't be used, or columns that clash with it.
@@ -132,6 +136,7 @@ class Route:
         )
         self.decoder = self._decoder()
         self.encoder = self._encoder()
+        self.only_key = self._pinned_key()
         self._times: dict[TimeUnit, EventTime] = {}
 
     def outputs(self, record: ConsumerRecord) -> list[Output]:
@@ -154,8 +159,9 @@ class Route:
         times = self.times_of(self.target or schema)
         return [self._output(record, Decoded(value, schema=schema), times) for value in values]
 
-    def pinned_key(self) -> str | None:
-        """What the key of every file's schema has to be under `on_schema_change` `fail`; None if nothing is pinned."""
+    def _pinned_key(self) -> str | None:
+        if self.config.on_schema_change is not OnSchemaChange.FAIL:
+            return None
         if self.parts.reader is None or not isinstance(self.encoder, DatumEncoder):
             return None
         return self.encoder.file_schema(self.book.of_text(self.parts.reader)).key
@@ -200,7 +206,7 @@ class Route:
         if self.target is not None:
             return ValueEncoder(codec, self.target, self.columns)
         if config.value_format.is_avro:
-            encoder = DatumEncoder(codec, self.columns)
+            encoder = DatumEncoder(codec, self.columns, self.parts.context.metrics.counter(RECODED))
             for schema in (self.fixed, self.reader):
                 if schema is not None and self.columns:
                     self.columns.added_to(schema.parsed)

@@ -5,13 +5,15 @@ stands in a file, in the quarantine, or is filtered, and the position goes past 
 step stops before the record in question (after it, where it is the last bad record that a flood allows), so that the
 unit ends at an exact position with everything before it kept.
 
-`ReferenceStep` goes record by record. A faster step may take whole batches: it looks at a batch first, writes it only
-if nothing about it is doubtful, and leaves it to the reference otherwise (`BatchStep.try_take`).
+`ReferenceStep` goes record by record. A faster step may take whole batches: it looks at a batch first and writes it
+only if nothing about it is doubtful (`BatchStep.try_take`). Doubtful records go through the reference, one by one at
+their place in the order; what stands between a few of them goes in batches all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -21,7 +23,7 @@ from airflow_kafka_hdfs.ingest.choices import OnBadTime, OnNull, OnSchemaChange
 from airflow_kafka_hdfs.ingest.committing import BadRecordLimits
 from airflow_kafka_hdfs.ingest.decoding import frame_id
 from airflow_kafka_hdfs.ingest.quarantine import FLOOD, Quarantine, surely_over
-from airflow_kafka_hdfs.ingest.reasons import BadReason, UnitReason
+from airflow_kafka_hdfs.ingest.reasons import WAY, BadReason, UnitReason
 from airflow_kafka_hdfs.ingest.routes import ID_SIZES, Output, Route
 from airflow_kafka_hdfs.ingest.tracking import Tally
 from airflow_kafka_hdfs.ingest.writers.files import TopicFiles
@@ -30,6 +32,12 @@ from airflow_kafka_hdfs.model import ConsumerRecord
 from airflow_kafka_hdfs.ports.kafka import RecordBatch
 
 _COUNTED_REASONS = 50
+
+REFERENCE = "reference"
+"""The way of records that are taken one by one."""
+
+_MANY_DOUBTS = 8
+"""One doubt in so many records: the batch goes record by record, since packing its parts would cost more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +54,17 @@ class Taken:
 
 
 class BatchStep(Protocol):
-    """A faster way for whole batches."""
+    """A faster way for whole batches.
 
-    def try_take(self, batch: RecordBatch, indexes: Sequence[int], values: Sequence[bytes | None]) -> bool:
+    Attributes:
+        name: of the way.
+    """
+
+    @property
+    def name(self) -> str:
+        """See above."""
+
+    def try_take(self, batch: RecordBatch, indexes: Sequence[int], values: Sequence[bytes | None]) -> Sequence[int]:
         """Take all records at these indexes, or none.
 
         Args:
@@ -57,7 +73,8 @@ class BatchStep(Protocol):
             values: the batch's column of values, made once.
 
         Returns:
-            False if nothing was done, since something about the batch is doubtful: the reference takes it then.
+            Nothing if all were taken; otherwise nothing was done, and these are the doubtful ones: places within
+            `indexes`, ascending, at least one.
 
         Raises:
             StoreUnavailableError, StoreRefusedError, RegistryUnavailableError: the attempt is of no use any more.
@@ -93,6 +110,9 @@ class ReferenceStep:
         route: the way of the topic's records.
         destination: where they end up.
         fast: tried first with every batch.
+
+    Attributes:
+        ways: how many records took which way.
     """
 
     def __init__(self, route: Route, destination: Destination, fast: BatchStep | None = None) -> None:
@@ -101,8 +121,8 @@ class ReferenceStep:
         self._fast = fast
         self._read = 0
         self._id_size = ID_SIZES.get(route.config.value_format)
-        self._schema_key = route.pinned_key()
         self._reasons: set[str] = set()
+        self.ways: Counter[str] = Counter()
 
     def take(self, batch: RecordBatch, indexes: Sequence[int], values: Sequence[bytes | None]) -> Taken:
         """Take records.
@@ -115,19 +135,54 @@ class ReferenceStep:
         Raises:
             StoreUnavailableError, StoreRefusedError, RegistryUnavailableError: the attempt is of no use any more.
         """
-        if self._fast is not None and self._fast.try_take(batch, indexes, values):
-            self._read += len(indexes)
+        if self._fast is None:
+            return self._take_singly(batch, indexes)
+        doubts = self._take_whole(self._fast, batch, indexes, values)
+        if not doubts:
             return Taken(len(indexes))
-        for done, index in enumerate(indexes):
+        if len(doubts) * _MANY_DOUBTS > len(indexes):
+            return self._take_singly(batch, indexes)
+        done = 0
+        for start, end in _around(doubts, len(indexes)):
+            part = indexes[start:end]
+            if end - start > 1 and not self._take_whole(self._fast, batch, part, values):
+                done = end
+                continue
+            taken = self._take_singly(batch, part)
+            done += taken.count
+            if taken.fault is not None:
+                return Taken(done, taken.fault)
+        return Taken(done)
+
+    def _take_whole(
+        self, fast: BatchStep, batch: RecordBatch, indexes: Sequence[int], values: Sequence[bytes | None]
+    ) -> Sequence[int]:
+        doubts = fast.try_take(batch, indexes, values)
+        if not doubts:
+            self._read += len(indexes)
+            self._note(fast.name, len(indexes))
+        return doubts
+
+    def _take_singly(self, batch: RecordBatch, indexes: Sequence[int]) -> Taken:
+        fault: TopicFaultError | None = None
+        done = 0
+        for index in indexes:
             record = batch.record(index)
             try:
-                flooded = self._take(record)
-            except TopicFaultError as fault:
-                return Taken(done, fault)
+                fault = self._take(record)
+            except TopicFaultError as error:
+                fault = error
+                break
             self._read += 1
-            if flooded is not None:
-                return Taken(done + 1, flooded)
-        return Taken(len(indexes))
+            done += 1
+            if fault is not None:
+                break
+        self._note(REFERENCE, done)
+        return Taken(done, fault)
+
+    def _note(self, way: str, count: int) -> None:
+        self.ways[way] += count
+        self._to.metrics.counter(WAY + way).inc(count)
 
     def _take(self, record: ConsumerRecord) -> TopicFaultError | None:
         """Take one record; returns why the unit ends behind it. Raises TopicFaultError where it ends before it."""
@@ -190,9 +245,9 @@ class ReferenceStep:
         for output in outputs:
             if output.schema is None:
                 continue
-            if self._schema_key is None:
-                self._schema_key = output.schema.key
-            if output.schema.key != self._schema_key:
+            if self._route.only_key is None:
+                self._route.only_key = output.schema.key
+            if output.schema.key != self._route.only_key:
                 detail = (
                     f"{record.where}: schema {output.schema.label} differs from that of the records before it; "
                     "on_schema_change 'new_file' gives each schema files of its own, 'resolve' brings all to one"
@@ -206,3 +261,15 @@ class ReferenceStep:
             return frame_id(record.value, self._id_size)
         except DecodeError:
             return None
+
+
+def _around(doubts: Sequence[int], count: int) -> Iterator[tuple[int, int]]:
+    """Pieces of a batch: each doubtful record by itself, and what stands between them."""
+    at = 0
+    for doubt in doubts:
+        if doubt > at:
+            yield at, doubt
+        yield doubt, doubt + 1
+        at = doubt + 1
+    if at < count:
+        yield at, count

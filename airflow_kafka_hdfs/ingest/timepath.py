@@ -24,6 +24,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CACHED_FOLDERS = 10_000
 """Remembered pieces of time; a backlog of a year in quarter hours would be 35,000."""
 
+_LONGEST_RUN = 96
+
 _UNITS = ("year", "month", "day", "hour", "minute")
 _GRANULARITIES = (
     Granularity.YEARLY,
@@ -256,6 +258,7 @@ class TimePath:
         self.step = 60_000 if pattern.granularity is Granularity.MINUTELY else 900_000
         self._steps: dict[int, TimeFolder | None] = {}
         self._folders: dict[tuple[str, datetime], TimeFolder] = {}
+        self._stretches: dict[int, tuple[int, int, TimeFolder]] = {}
 
     def folder(self, millis: int) -> TimeFolder:
         """The folder of an instant.
@@ -280,10 +283,16 @@ class TimePath:
             DecodeError: as `folder`.
         """
         step = millis // self.step
+        found = self._stretches.get(step)
+        if found is not None:
+            return found
         shared = self.folder_of_step(step)
         if shared is None:
             return millis, millis + 1, self._folder(millis)
-        return step * self.step, (step + 1) * self.step, shared
+        first, last = self._run(step, -1, shared), self._run(step, 1, shared)
+        found = first * self.step, (last + 1) * self.step, shared
+        self._stretches.update(dict.fromkeys(range(first, last + 1), found))
+        return found
 
     def folder_of_step(self, step: int) -> TimeFolder | None:
         """The folder of all instants from `step * self.step` on for `self.step`, None if they do not share one.
@@ -296,11 +305,23 @@ class TimePath:
         if len(self._steps) >= _CACHED_FOLDERS:
             self._steps.clear()
             self._folders.clear()
+            self._stretches.clear()
         first, last = step * self.step, (step + 1) * self.step - 1
         low, high = self._folder(first), self._folder(last)
         steady = self._offset(first) == self._offset(last)
         self._steps[step] = result = low if low == high and steady else None
         return result
+
+    def _run(self, step: int, direction: int, folder: TimeFolder) -> int:
+        """The farthest step in a direction, up to a day away, that lies in a folder as all steps before it do."""
+        for _ in range(_LONGEST_RUN):
+            try:
+                if self.folder_of_step(step + direction) != folder:
+                    break
+            except DecodeError:  # the end of the calendar
+                break
+            step += direction
+        return step
 
     def _folder(self, millis: int) -> TimeFolder:
         try:

@@ -21,7 +21,13 @@ from airflow_kafka_hdfs.ports.kafka import RecordBatch
 
 
 class Step(Protocol):
-    """Takes records; see `taking`."""
+    """Takes records; see `taking`.
+
+    Attributes:
+        ways: how many records took which way.
+    """
+
+    ways: Counter[str]
 
     def take(self, batch: RecordBatch, indexes: Sequence[int], values: Sequence[bytes | None]) -> Taken:
         """Take the records at some indexes of a batch, in order; `values` is its column of values."""
@@ -69,6 +75,11 @@ class UnitReading:
     def value_bytes(self) -> int:
         """Bytes of their values."""
         return sum(tracker.tally.bytes_in for tracker in self.trackers.values())
+
+    @property
+    def ways(self) -> Mapping[str, int]:
+        """How many records took which way."""
+        return {} if self._step is None else self._step.ways
 
     def end(self, outcome: Outcome, reason: str = "", detail: str = "") -> None:
         """End it where it is, unless it has ended; nothing more is taken."""

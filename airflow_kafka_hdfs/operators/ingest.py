@@ -38,9 +38,11 @@ from airflow_kafka_hdfs.operators.outlets import needs_run_time, news_of, send
 from airflow_kafka_hdfs.operators.reporting import (
     StopFlag,
     TaskStateProgress,
+    Tries,
     report_extract,
     report_plan,
     report_publish,
+    ways_of,
 )
 from airflow_kafka_hdfs.operators.requests import limits_of, request_of
 from airflow_kafka_hdfs.operators.tables import commit_table, plan_table
@@ -162,6 +164,7 @@ class KafkaToHdfsExtractOperator(IngestOperator):
 
     def execute(self, context: AirflowContext) -> dict[str, Any]:
         """What became of the task's units."""
+        from airflow_kafka_hdfs.ingest.datum.tiers import pick
         from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
         from airflow_kafka_hdfs.operators.ports import open_codecs, open_sources, task_context
 
@@ -170,15 +173,24 @@ class KafkaToHdfsExtractOperator(IngestOperator):
         ctx = task_context(config, self.run_ref(context), context)
         plan = stored_plan(ctx, unit["path"])
         started = ctx.clock.monotonic()
+        states = context.get("task_state_store")
+        tries = Tries(states, plan.plan, unit["task"])
+        died = tries.died_in()
+        tier = pick(conf.get("kafka_hdfs", "tiers"), below=died)
+        way = "reference" if tier is None else tier.name
+        if died:
+            self.log.warning("an attempt at this task died without a word in tier %s: going on with %s", died, way)
         options = ExtractOptions.of(
             config,
             codecs=open_codecs(),
             stop=self._stop,
-            progress=TaskStateProgress(context.get("task_state_store"), plan.plan, unit["task"]),
+            progress=TaskStateProgress(states, plan.plan, unit["task"]),
+            tier=tier,
         )
         seconds = conf.getfloat("kafka_hdfs", "progress_interval")
         options = replace(options, reading=replace(options.reading, progress_seconds=seconds))
-        done = extract(ctx, open_sources(config), plan, unit["task"], options)
+        with tries.noted(way):
+            done = extract(ctx, open_sources(config), plan, unit["task"], options)
         report_extract(ctx.pipeline, ctx.clock.monotonic() - started)
         result = {"plan": plan.plan, "task": unit["task"], **_told_of(done.manifest)}
         if done.faults:
@@ -378,6 +390,7 @@ def _told_of(manifest: Manifest | None) -> dict[str, Any]:
         "counts": wire.to_plain(sum_counts(unit.counts for unit in units)),
         "files": sum(not entry.quarantine for unit in units for entry in unit.files),
         "seconds": manifest.seconds if manifest is not None else 0.0,
+        "ways": ways_of(manifest.metrics) if manifest is not None else {},
     }
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -17,7 +18,7 @@ from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.finishing import Finished
 from airflow_kafka_hdfs.ingest.planning import Planned
 from airflow_kafka_hdfs.ingest.plans import Plan
-from airflow_kafka_hdfs.ingest.reasons import Reason
+from airflow_kafka_hdfs.ingest.reasons import WAY, Reason
 from airflow_kafka_hdfs.ingest.records import Commit, Outcome, sum_counts
 from airflow_kafka_hdfs.ports.runtime import Progress, StopSignal
 
@@ -44,6 +45,8 @@ METRICS: Mapping[str, str] = MappingProxyType(
         "kafka_hdfs.plan_duration": "timing: the plan step (tag: pipeline alone)",
         "kafka_hdfs.extract_duration": "timing: one mapped task (tag: pipeline alone)",
         "kafka_hdfs.publish_duration": "timing: the publish step (tag: pipeline alone)",
+        "kafka_hdfs.way.<tier>": "counter: records by the tier that took them (tag: pipeline alone)",
+        "kafka_hdfs.recoded": "counter: values decoded and encoded again for another schema (tag: pipeline alone)",
         "kafka_hdfs.bad.<reason>": "counter: bad records by reason (tag: pipeline alone)",
         "kafka_hdfs.user.<name>": "what decoders and converters count: counters as counters; histograms and timers "
         "as gauges .count, .mean, .min, .max (tag: pipeline alone)",
@@ -179,3 +182,60 @@ class StopFlag(StopSignal):
     def is_set(self) -> bool:
         """Whether to stop now."""
         return self._stopped
+
+
+class Tries:
+    """Remembers in which tier an attempt is at work, so that the next one knows if it died without a word.
+
+    An attempt that ends, well or by an error, takes its word back; one that was killed, or brought its process down,
+    does not. The store is a convenience: without it, or when it is away, every attempt starts with the fastest tier.
+
+    Args:
+        store: `context["task_state_store"]`, None where there is none.
+        plan: the plan's id.
+        task: number of the mapped task in it.
+    """
+
+    def __init__(self, store: Any, plan: str, task: int) -> None:
+        self._store = store
+        self._names = {"plan": plan, "task": task}
+
+    def died_in(self) -> str:
+        """Tier of an earlier attempt at this work that never said how it ended, empty for none."""
+        if self._store is None:
+            return ""
+        try:
+            found = self._store.get(ATTEMPT_KEY)
+        except Exception as error:  # noqa: BLE001 - whatever the API server says, the work can be done
+            log.warning("what became of earlier attempts could not be read: %s", error)
+            return ""
+        if not isinstance(found, Mapping) or any(found.get(name) != value for name, value in self._names.items()):
+            return ""
+        return str(found.get("tier", ""))
+
+    @contextmanager
+    def noted(self, tier: str) -> Iterator[None]:
+        """Note the tier for as long as the body is at work."""
+        if self._store is None:
+            yield
+            return
+        self._tell(lambda: self._store.set(ATTEMPT_KEY, {**self._names, "tier": tier}))
+        try:
+            yield
+        finally:
+            self._tell(lambda: self._store.delete(ATTEMPT_KEY))
+
+    def _tell(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - as above
+            log.warning("the state of this attempt could not be written: %s", error)
+
+
+def ways_of(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+    """How many records took which way, from the metrics of a manifest or commit."""
+    return {name.removeprefix(WAY): int(metric["count"]) for name, metric in metrics.items() if name.startswith(WAY)}
+
+
+ATTEMPT_KEY = "attempt"
+"""Key in the task state store under which an attempt at work tells its tier."""

@@ -114,3 +114,7 @@ class Codecs(Protocol):
     @abstractmethod
     def stream(self, name: str) -> StreamCompressor:
         """A compressor for one new file: `null`, `gzip`, `zstandard`. Raises ConfigError."""
+
+    @abstractmethod
+    def crc32(self, data: bytes, value: int, /) -> int:
+        """The CRC-32 (ISO 3309) of more data behind those that `value` stands for, 0 for none."""

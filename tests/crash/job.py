@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
 from airflow_kafka_hdfs.exceptions import KafkaHdfsError
+from airflow_kafka_hdfs.ingest.bulk import bulk_steps
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.datum import tiers
 from airflow_kafka_hdfs.ingest.doctor import Severity, data_files, examine
 from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
 from airflow_kafka_hdfs.ingest.finishing import finish, owed_events
@@ -36,7 +38,9 @@ from tests.fakes.runtime import KnownRuns, ManualClock, ManualStop, RecordedProg
 T = TypeVar("T")
 
 TOPICS = {"clicks": 2, "events": 2}
-"""Topic -> partitions; small enough for one mapped task each."""
+"""Topic -> partitions; small enough for one mapped task each. Clicks are read one by one, events in whole batches."""
+
+FAST = bulk_steps(tiers.choose())
 
 STATE = DataPaths("p").home
 
@@ -66,6 +70,7 @@ def config(policy: str = "full") -> IngestConfig:
             "max_tasks": 2,
             "target_task_bytes": 1024,
             "publish_policy": policy,
+            "topic_overrides": {"events": {"value_format": "bytes", "file_format": "raw"}},
         }
     )
 
@@ -174,7 +179,7 @@ class Job:
 
     def extract(self, plan: Plan, task: int, before: Callable[[Call], None] | None = None) -> None:
         options = ExtractOptions(
-            tools=Tools(codecs=StandardCodecs(), settings=config().topic),
+            tools=Tools(codecs=StandardCodecs(), settings=config().topic, fast=FAST),
             stop=ManualStop(),
             progress=RecordedProgress(),
         )

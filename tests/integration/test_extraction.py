@@ -19,6 +19,7 @@ from airflow_kafka_hdfs.adapters.runtime import RandomIds, SystemClock, ThreadWo
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.datum import tiers
 from airflow_kafka_hdfs.ingest.extraction import Extraction, ExtractOptions, extract
 from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.judging import judge
@@ -80,7 +81,11 @@ class Pipeline:
 
     def extract(self, plan: Plan) -> Extraction:
         options = ExtractOptions.of(
-            self.config, codecs=StandardCodecs(), stop=ManualStop(), progress=RecordedProgress()
+            self.config,
+            codecs=StandardCodecs(),
+            stop=ManualStop(),
+            progress=RecordedProgress(),
+            tier=tiers.choose(),
         )
         return extract(self.ctx, self.sources, plan, 0, options)
 

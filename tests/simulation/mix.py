@@ -45,7 +45,9 @@ def simulate(seed: int) -> World:
     chance = random.Random(f"mix/{seed}")
     policy = chance.choice(("full", "successful", "partial"))
     variant = dataclasses.replace(chance.choice(VARIANTS), stickiness=chance.choice((0.0, 0.5, 0.9)))
-    world = World(seed, variant, {"publish_policy": policy})
+    # Lines of JSON all of them, read one by one or in whole batches.
+    formats = chance.choice((("json", "jsonl"), ("bytes", "raw")))
+    world = World(seed, variant, {"publish_policy": policy, "value_format": formats[0], "file_format": formats[1]})
     _history(world, chance)
     for name, body in chance.sample(_actors(world, chance), chance.randint(2, 4)):
         world.scheduler.spawn(name, body)

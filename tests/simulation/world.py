@@ -14,10 +14,12 @@ from typing import Any
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
 from airflow_kafka_hdfs.exceptions import PlanEndedError, PlanningError, Transient
+from airflow_kafka_hdfs.ingest.bulk import bulk_steps
 from airflow_kafka_hdfs.ingest.collecting import collect
 from airflow_kafka_hdfs.ingest.committing import commit_plan
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.datum import tiers
 from airflow_kafka_hdfs.ingest.doctor import Severity, examine
 from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
 from airflow_kafka_hdfs.ingest.finishing import finish
@@ -39,6 +41,7 @@ from tests.simulation.store import Disk, SimulatedStore, Violation
 
 TOPIC = "events"
 HOUR = timedelta(hours=1)
+FAST = bulk_steps(tiers.choose())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +206,7 @@ class World:
     def options(self, limits: Limits) -> ExtractOptions:
         """As the extract operator hands them in."""
         return ExtractOptions(
-            tools=Tools(codecs=StandardCodecs(), settings=self.config.topic),
+            tools=Tools(codecs=StandardCodecs(), settings=self.config.topic, fast=FAST),
             stop=ManualStop(),
             progress=RecordedProgress(),
             reading=ReadOptions(batch_records=3, limits=limits),

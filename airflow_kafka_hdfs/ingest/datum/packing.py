@@ -295,11 +295,7 @@ def _spans_of(partitions: Sequence[int], offsets: Sequence[int], times: NDArray[
     first = dict(zip(reversed(partitions), reversed(offsets), strict=True))
     if len(last) == 1:
         (partition,) = last
-        return {
-            partition: Span(
-                first[partition], last[partition], len(partitions), int(times.min()), int(times.max())
-            )
-        }
+        return {partition: Span(first[partition], last[partition], len(partitions), int(times.min()), int(times.max()))}
     numbers = np.asarray(partitions, np.int64)
     found = {}
     for partition in last:

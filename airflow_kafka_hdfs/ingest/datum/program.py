@@ -143,6 +143,19 @@ def compile_program(schema: Any, time_field: str | None = None, time_unit: str =
     )
 
 
+def number_unit(node: Node, time_unit: str) -> str:
+    """Unit of the number that a type holds, empty if it can't be a time.
+
+    Args:
+        node: the type.
+        time_unit: of numbers whose type does not tell one.
+    """
+    if not isinstance(node, Primitive) or node.name not in _NUMBERS or node.logical.startswith("time-"):
+        return ""
+    unit = _LOGICAL.get(node.logical, time_unit)
+    return "" if unit == "iso" else unit
+
+
 class _Compiler:
     def __init__(self, time_field: str, time_unit: str) -> None:
         self.time_field = time_field
@@ -215,7 +228,7 @@ class _Compiler:
     def leaf(self, node: Node, path: tuple[str, ...]) -> None:
         """A type at which the way to the time field ends, rightly or not."""
         name = node.name if isinstance(node, Primitive) else type(node).__name__.lower()
-        unit = self.unit_of(node)
+        unit = number_unit(node, self.time_unit)
         if not path and (unit or name == "string"):
             self.found = True
             if name == "string":
@@ -227,13 +240,6 @@ class _Compiler:
             at = f"{'.'.join(path)!r} is looked for in" if path else "it is"
             self.faults.append(f"{at} a {name}")
         self.node(node, None)
-
-    def unit_of(self, node: Node) -> str:
-        """Unit of the number that a type holds, empty if it can't be a time."""
-        if not isinstance(node, Primitive) or node.name not in _NUMBERS or node.logical.startswith("time-"):
-            return ""
-        unit = _LOGICAL.get(node.logical, self.time_unit)
-        return "" if unit == "iso" else unit
 
     def plain(self, node: Node) -> None:
         match node:

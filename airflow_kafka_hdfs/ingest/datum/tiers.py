@@ -105,9 +105,7 @@ class CompiledTier:
     def spans(self, outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -> list[dict[int, Span]]:
         """See `Tier.spans`."""
         found: list[dict[int, Span]] = [{} for _ in outcome.groups]
-        for slot, partition, *span in self.module.spans(
-            outcome.slots, outcome.times, list(partitions), list(offsets)
-        ):
+        for slot, partition, *span in self.module.spans(outcome.slots, outcome.times, list(partitions), list(offsets)):
             found[slot][partition] = Span(*span)
         return found
 
@@ -174,7 +172,7 @@ def list_tiers() -> list[TierInfo]:
     return [
         TierInfo("compiled", available, detail),
         TierInfo("numpy", True, f"numpy {np.__version__}"),
-        TierInfo("reference", True, "plain Python"),
+        TierInfo("reference", True, "record by record, each value decoded"),
     ]
 
 
@@ -202,6 +200,30 @@ def choose(name: str = AUTO, *, below: str | None = None) -> Tier:
                 raise ConfigError("tier", name, "auto, numpy, reference", hint) from error
             wanted = wanted[1:]
     return NUMPY if wanted[0] == "numpy" else REFERENCE
+
+
+def pick(allowed: str, *, below: str = "") -> Tier | None:
+    """The tier of a task by `[kafka_hdfs] tiers`.
+
+    Args:
+        allowed: names with commas between them; the fastest one that is there is taken. A single name is an order.
+        below: the tier in which an attempt before this one died without a word; only plainer ones are taken then.
+
+    Returns:
+        None for `reference`: record by record, each value decoded.
+
+    Raises:
+        ConfigError: an unknown name or none at all, or the only one named is not built.
+    """
+    names = [name.strip() for name in allowed.split(",") if name.strip()]
+    if not names or not set(names) <= set(NAMES):
+        raise ConfigError("[kafka_hdfs] tiers", allowed, f"one or more of {', '.join(NAMES)}")
+    plainer = NAMES[NAMES.index(below) + 1 :] if below in NAMES else NAMES
+    wanted = [name for name in NAMES if name in names and name in plainer and name != "reference"]
+    if names == ["compiled"] and wanted:
+        return choose("compiled")
+    there = {tier.name for tier in list_tiers() if tier.available}
+    return next((choose(name) for name in wanted if name in there), None)
 
 
 def _load() -> ModuleType:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from airflow_kafka_hdfs.exceptions import CorruptStateError
-from airflow_kafka_hdfs.ingest.datum.container import Chunk
+from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES, Chunk
+from airflow_kafka_hdfs.ingest.datum.packing import Span as GroupSpan
 from airflow_kafka_hdfs.ingest.layout import FileName
 from airflow_kafka_hdfs.ingest.placing import Place
 from airflow_kafka_hdfs.ingest.records import FileEntry
@@ -26,6 +28,8 @@ MAX_OPEN_FILES = 256
 """Files of one task that may be open at once. Each holds at most a block of 60 KiB: 16 MB together."""
 
 _MAX_NAME_BYTES = 255
+_HEADER_BYTES = 4_096
+"""More than the fixed parts of a file's header and of a block take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,25 @@ class Span:
         if last > self.last:
             self.last = last
         self.records += records
+
+
+class Part(NamedTuple):
+    """Outputs for one place, laid end to end, one per record.
+
+    Attributes:
+        schema: of the file, for Avro.
+        chunks: each cut at the end of a block (`room`, `sinks`) at the latest.
+        spans: by Kafka partition.
+        late: records in a folder that the topic had moved past.
+    """
+
+    place: Place
+    schema: FileSchema | None
+    records: int
+    size: int
+    chunks: Sequence[Chunk]
+    spans: Mapping[int, GroupSpan]
+    late: int = 0
 
 
 @dataclass(slots=True)
@@ -144,6 +167,16 @@ class FileSet:
     def peek(self, owner: TopicFiles, place: Place, schema: FileSchema | None) -> OpenFile | None:
         """The open file, if there is one."""
         return self._open.get(_key(owner, place, schema))
+
+    def has_room(self, more: int) -> bool:
+        """Whether so many more files can be opened without closing another one."""
+        return len(self._open) + more <= self._most
+
+    def touch(self, owner: TopicFiles, place: Place, schema: FileSchema | None) -> None:
+        """Note that a file, if it is open, was written to last of all."""
+        key = _key(owner, place, schema)
+        if key in self._open:
+            self._open.move_to_end(key)
 
     def close(self, owner: TopicFiles, file: OpenFile) -> None:
         """Finish one file. Raises as `get`; the attempt is then of no use."""
@@ -246,44 +279,58 @@ class TopicFiles:
         if file.sink.append(data) or self.facts.max_records is not None:
             self._roll(file)
 
-    def extend(
-        self,
-        place: Place,
-        schema: FileSchema | None,
-        chunks: Iterable[Chunk],
-        spans: Mapping[int, tuple[int, int, int]],
-        times: tuple[int, int],
-        late: int = 0,
-    ) -> None:
-        """Write outputs of many records, one each, in one go. Not for topics with `max_records`.
+    def keeps_whole(self, parts: Sequence[Part]) -> bool:
+        """Whether `extend` makes the same files of these parts as `append` makes of their outputs one by one.
+
+        It does not where a file may be closed in the midst of a part: it becomes too long or too large, or has to make
+        room for another one. What a compressor makes of the bytes is not known yet; the bound used here is above it.
+        """
+        new = 0
+        most = self.facts.max_records
+        for part in parts:
+            file = self._files.peek(self, part.place, part.schema)
+            new += file is None
+            if most is not None and part.records + (0 if file is None else file.outputs) > most:
+                return False
+            if len(part.chunks) > 1:
+                begun = self._header_bytes(part.schema) if file is None else file.sink.size + file.sink.fill * 5 // 4
+                if begun + part.size * 5 // 4 + _HEADER_BYTES >= self.facts.max_bytes:
+                    return False
+        return not new or self._files.has_room(new)
+
+    def extend(self, parts: Sequence[Part], last_written: Sequence[int] = ()) -> None:
+        """Write outputs of many records, one each, in one go.
 
         Args:
-            place: where they go.
-            schema: of the file, for Avro.
-            chunks: outputs laid end to end, each chunk cut at the end of a block (`fill`, `sinks`) at the latest.
-            spans: Kafka partition -> first offset, last offset, records.
-            times: least and greatest event time, ms.
-            late: records in a folder that the topic had moved past.
+            parts: in the order of their first records; `keeps_whole` holds for them.
+            last_written: indexes of the parts in the order of their last records, if that is another one.
 
         Raises:
             StoreUnavailableError, StoreRefusedError: the attempt is of no use any more.
         """
-        file = self._files.get(self, place, schema)
-        for partition, (first, last, records) in spans.items():
-            file.span(partition, first, last, records)
-        file.saw(*times)
-        file.late += late
-        wrote = False
-        for data, count in chunks:
-            file.outputs += count
-            wrote |= file.sink.append(data, count)
-        if wrote:
-            self._roll(file)
+        for part in parts:
+            file = self._files.get(self, part.place, part.schema)
+            for partition, span in part.spans.items():
+                file.span(partition, span.first, span.last, span.records)
+                file.saw(span.least, span.greatest)
+            file.late += part.late
+            wrote = False
+            for data, count in part.chunks:
+                file.outputs += count
+                wrote |= file.sink.append(data, count)
+            if wrote or self.facts.max_records is not None:
+                self._roll(file)
+        for index in last_written:
+            self._files.touch(self, parts[index].place, parts[index].schema)
 
-    def fill(self, place: Place, schema: FileSchema | None) -> int:
-        """Bytes in the open block of the file for a place; 0 if none is open."""
+    def is_open(self, place: Place, schema: FileSchema | None) -> bool:
+        """Whether a file for the place is open."""
+        return self._files.peek(self, place, schema) is not None
+
+    def room(self, place: Place, schema: FileSchema | None) -> tuple[int, int]:
+        """Bytes in the open block of the file for a place (0 if none is open), and bytes that complete a block."""
         found = self._files.peek(self, place, schema)
-        return 0 if found is None else found.sink.fill
+        return (0 if found is None else found.sink.fill), BLOCK_BYTES
 
     def close(self) -> list[FileEntry]:
         """Finish all files; their entries in the order in which they were begun.
@@ -299,6 +346,10 @@ class TopicFiles:
         self._files.abort(self)
         self.closed.clear()
         return self.staged
+
+    def _header_bytes(self, schema: FileSchema | None) -> int:
+        facts = sum(len(key) + len(value) for key, value in self.facts.metadata.items())
+        return facts + (0 if schema is None else len(schema.text.encode()))
 
     def _roll(self, file: OpenFile) -> None:
         """Close a file that is full. The size is known at the end of a block; within one it has not changed."""

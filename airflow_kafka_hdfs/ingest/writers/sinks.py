@@ -6,13 +6,12 @@ depend on its outputs alone. Small outputs are laid into one buffer per file: 20
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES, AvroContainerWriter, Chunk
+from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES, AvroContainerWriter, Chunk, Crc32, Digest
 from airflow_kafka_hdfs.ports.schemas import Codecs, Compressor, StreamCompressor
 from airflow_kafka_hdfs.ports.store import StagedWriter
 
@@ -23,7 +22,7 @@ class Closed:
 
     Attributes:
         size: bytes.
-        digest: `sha256:hex` of all of them.
+        digest: `crc32:hex` of all of them.
         records_out: outputs in it.
     """
 
@@ -98,6 +97,7 @@ class AvroSink(Sink):
         sync: sync marker.
         metadata: of its header.
         block_bytes: bytes that complete a block.
+        digest: a fresh one, CRC-32 by zlib if none is given.
     """
 
     def __init__(
@@ -109,6 +109,7 @@ class AvroSink(Sink):
         sync: bytes,
         metadata: Mapping[str, str],
         block_bytes: int = BLOCK_BYTES,
+        digest: Digest | None = None,
     ) -> None:
         self._buffer = _Buffer(block_bytes)
         self._writer = AvroContainerWriter(
@@ -118,7 +119,7 @@ class AvroSink(Sink):
             sync=sync,
             metadata=metadata,
             block_bytes=block_bytes,
-            digest=hashlib.sha256(),
+            digest=digest,
         )
 
     @property
@@ -162,15 +163,20 @@ class StreamSink(Sink):
         out: an open new file.
         compressor: makes the compressor of a block.
         block_bytes: bytes that complete a block.
+        digest: a fresh one, CRC-32 by zlib if none is given.
     """
 
     def __init__(
-        self, out: StagedWriter, compressor: Callable[[], StreamCompressor], block_bytes: int = BLOCK_BYTES
+        self,
+        out: StagedWriter,
+        compressor: Callable[[], StreamCompressor],
+        block_bytes: int = BLOCK_BYTES,
+        digest: Digest | None = None,
     ) -> None:
         self._out = out
         self._compressor = compressor
         self._buffer = _Buffer(block_bytes)
-        self._digest = hashlib.sha256()
+        self._digest: Digest = digest or Crc32()
         self._size = self._records = 0
 
     @property
@@ -197,7 +203,9 @@ class StreamSink(Sink):
         if block is not None:
             self._write(block)
         self._out.close()
-        return Closed(size=self._size, digest=f"sha256:{self._digest.hexdigest()}", records_out=self._records)
+        return Closed(
+            size=self._size, digest=f"{self._digest.name}:{self._digest.hexdigest()}", records_out=self._records
+        )
 
     def abort(self) -> None:
         """Give the file up."""
@@ -275,12 +283,20 @@ class AvroSinks(SinkFactory):
 
     def __init__(self, codecs: Codecs, codec: str) -> None:
         self._compressor = SharedCompressor(codecs.block(codec))
+        self._crc32 = codecs.crc32
 
     def open(self, out: StagedWriter, how: OpenAs) -> Sink:
         """See `SinkFactory.open`. Raises ValueError without a schema."""
         if how.schema is None:
             raise ValueError("an Avro file needs a schema")
-        return AvroSink(out, schema=how.schema, compressor=self._compressor, sync=how.sync, metadata=how.metadata)
+        return AvroSink(
+            out,
+            schema=how.schema,
+            compressor=self._compressor,
+            sync=how.sync,
+            metadata=how.metadata,
+            digest=Crc32(self._crc32),
+        )
 
 
 class StreamSinks(SinkFactory):
@@ -299,4 +315,4 @@ class StreamSinks(SinkFactory):
 
     def open(self, out: StagedWriter, how: OpenAs) -> Sink:
         """See `SinkFactory.open`."""
-        return StreamSink(out, lambda: self._codecs.stream(self._codec))
+        return StreamSink(out, lambda: self._codecs.stream(self._codec), digest=Crc32(self._codecs.crc32))

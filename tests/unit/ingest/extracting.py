@@ -15,7 +15,9 @@ import zstandard
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
 from airflow_kafka_hdfs.ingest import wire
+from airflow_kafka_hdfs.ingest.bulk import bulk_steps
 from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.datum import tiers
 from airflow_kafka_hdfs.ingest.extraction import Extraction, ExtractOptions, extract
 from airflow_kafka_hdfs.ingest.layout import plan_id, plan_key
 from airflow_kafka_hdfs.ingest.log import CommitLog
@@ -42,6 +44,8 @@ EVENT = {
         {"name": "country", "type": ["null", "string"], "default": None},
     ],
 }
+FAST = bulk_steps(tiers.choose())
+"""As the operator has it; None leaves all to the reference."""
 MORNING = 1_767_254_400_000
 """2026-01-01T08:00:00Z in ms, a while after the clock of the fakes starts."""
 HOUR = 3_600_000
@@ -75,7 +79,7 @@ class Task:
     per_poll: int = 1_000_000
     seed: int = 0
     run_id: str = "run-1"
-    fast: Any = None
+    fast: Any = field(default_factory=lambda: FAST)
     codec: Any = CODEC
     sinks: Any = sinks_for
 

@@ -28,7 +28,7 @@ from tests.fakes.kafka import FakeCluster
 from tests.fakes.registry import FakeRegistry
 from tests.fakes.runtime import KnownRuns, ManualClock, ManualStop, RecordedProgress, SeededIds, SerialWorkers
 from tests.fakes.store import InMemoryStore
-from tests.unit.ingest.extracting import read_back
+from tests.unit.ingest.extracting import FAST, read_back
 
 
 @dataclass
@@ -122,7 +122,7 @@ class Run:
         """Do one mapped task; its faults."""
         self.seed += 100
         options = ExtractOptions(
-            tools=Tools(codecs=StandardCodecs(), settings=self.config.topic),
+            tools=Tools(codecs=StandardCodecs(), settings=self.config.topic, fast=FAST),
             stop=ManualStop(),
             progress=RecordedProgress(),
             reading=reading or ReadOptions(),

@@ -15,6 +15,7 @@ from airflow_kafka_hdfs.exceptions import (
 )
 from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy, commit_plan
+from airflow_kafka_hdfs.ingest.datum import tiers
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, manifests
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.reading import ReadOptions, Stopped
@@ -480,7 +481,7 @@ def test_a_bad_quarantine_is_left_behind_by_a_failed_attempt_like_any_file():
 
 
 def test_staging_that_can_not_be_deleted_stays_for_the_collector():
-    task = Task()
+    task = Task(reading=ReadOptions(batch_records=1))
     task.topic(value_format="avro_confluent")
     schema_id = task.registry.register("events", EVENT)
     task.cluster.produce("events", 0, confluent(schema_id, event(1)), timestamp=MORNING)
@@ -603,12 +604,14 @@ def test_counts_that_do_not_add_up_never_become_a_manifest():
     plan = task.plan()
 
     class Forgetful:
+        name = "forgetful"
+
         def __init__(self, route, destination):
             self.to = destination
 
         def try_take(self, batch, indexes, values):
             self.to.tallies[0].filtered += 1  # the other record is lost without a word
-            return True
+            return ()
 
     task.fast = Forgetful
     with pytest.raises(CorruptStateError, match="2 offsets and 2 records read"):
@@ -713,6 +716,7 @@ def test_progress_is_told_every_few_seconds():
         "rate": 1.0,
         "seconds": 10.0,
         "seconds_left": 10.0,
+        "ways": {tiers.choose().name: 10},
     }
 
 

@@ -380,6 +380,27 @@ def test_without_the_extension_auto_means_numpy_and_asking_for_it_is_refused(mon
         tiers.choose("fast")
 
 
+def test_the_setting_forces_a_tier_or_leaves_one_out(monkeypatch):
+    def picked(allowed, below=""):
+        tier = tiers.pick(allowed, below=below)
+        return None if tier is None else tier.name
+
+    assert picked("compiled, numpy, reference") == "compiled"
+    assert picked("numpy,reference") == picked("numpy") == "numpy"
+    assert picked("reference") is None
+    assert picked("compiled, numpy", below="compiled") == "numpy"
+    assert picked("compiled", below="compiled") is picked("compiled, numpy", below="numpy") is None
+    assert picked("compiled", below="reference") is None
+    for wrong in ("", "fast", "compiled, quick"):
+        with pytest.raises(ConfigError, match="one or more of compiled, numpy, reference"):
+            tiers.pick(wrong)
+    monkeypatch.setattr(tiers, "_MODULE", "airflow_kafka_hdfs.ingest.datum._not_built")
+    assert picked("compiled, numpy") == "numpy"
+    assert picked("compiled, reference") is None
+    with pytest.raises(ConfigError, match="not built"):
+        tiers.pick("compiled")
+
+
 def test_batches_of_large_values_are_smaller():
     numpy, compiled = tiers.choose("numpy"), tiers.choose("compiled")
     assert [batch_size(numpy, mean) for mean in (0, 120, 2_000, 10**6)] == [2_000, 2_000, 524, 100]
