@@ -40,7 +40,7 @@ from airflow_kafka_hdfs.ports.lineage_rows import (
     RelationRow,
 )
 
-NEIGHBOURS_SHOWN = 100
+NEIGHBOURS_SHOWN = 25
 RUNS_SHOWN = 10
 COLUMNS_SHOWN = 2_000
 POPULAR_DAYS = 30
@@ -153,11 +153,13 @@ def dataset_page(describer: Describer, dataset_id: str) -> DatasetPage | None:
         return None
     reader = describer.reader
     key = [(dataset_id,)]
-    near = {
-        direction: sorted(reader.step([dataset_id], direction, describer.window) - {dataset_id})[:NEIGHBOURS_SHOWN]
+    around = {
+        direction: sorted(reader.step([dataset_id], direction, describer.window) - {dataset_id})
         for direction in Direction
     }
-    edges = reader.between([dataset_id, *near[Direction.UP], *near[Direction.DOWN]], describer.window)
+    near = {direction: found[:NEIGHBOURS_SHOWN] for direction, found in around.items()}
+    edges_in = reader.between(near[Direction.UP], [dataset_id], describer.window)
+    edges_out = reader.between([dataset_id], near[Direction.DOWN], describer.window)
     attached = {
         direction: describer.jobs(job for _, job, _ in reader.attached([dataset_id], direction, describer.window))
         for direction in Direction
@@ -174,10 +176,10 @@ def dataset_page(describer: Describer, dataset_id: str) -> DatasetPage | None:
         readers=readers,
         writers_restricted=len(attached[Direction.UP]) - len(writers),
         readers_restricted=len(attached[Direction.DOWN]) - len(readers),
-        upstream=_neighbours(describer, near[Direction.UP], [e for e in edges if e.target_id == dataset_id], up=True),
-        downstream=_neighbours(
-            describer, near[Direction.DOWN], [e for e in edges if e.source_id == dataset_id], up=False
-        ),
+        upstream=_neighbours(describer, near[Direction.UP], edges_in, up=True),
+        downstream=_neighbours(describer, near[Direction.DOWN], edges_out, up=False),
+        upstream_total=len(around[Direction.UP]),
+        downstream_total=len(around[Direction.DOWN]),
         columns_in=_columns(describer, dataset_id, into=True),
         columns_out=_columns(describer, dataset_id, into=False),
         runs=_newest_runs(describer, writers),

@@ -34,7 +34,7 @@ def compare(describer: Describer, job_id: str, at: datetime, with_: datetime) ->
     first, second = runs
     pairs = [_pairs(describer, row) for row in runs]
     datasets = describer.datasets(end for found in pairs for pair in found for end in pair)
-    changes = [*_changes(first, second), *_ends_changed(pairs[0], pairs[1], datasets)]
+    changes = [*changes_between(first, second), *_ends_changed(pairs[0], pairs[1], datasets)]
     shown = [None if row is None else describer.run(row, job.dag_id, job.instance) for row in runs]
     return CompareView(
         job=job,
@@ -53,7 +53,8 @@ def _pairs(describer: Describer, row: RunRow | None) -> set[Ends]:
     return {(edge.source_id, edge.target_id) for edge in found}
 
 
-def _changes(first: RunRow | None, second: RunRow | None) -> Iterator[Change]:
+def changes_between(first: RunRow | None, second: RunRow | None) -> Iterator[Change]:
+    """What a job said of itself in two runs, as far as it differs."""
     before, after = _said(first), _said(second)
     for what, name in sorted(before.keys() | after.keys()):
         one, other = before.get((what, name), ""), after.get((what, name), "")

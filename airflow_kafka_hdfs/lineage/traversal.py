@@ -94,7 +94,7 @@ def graph(
             distances.update((dataset_id, sign * hop) for dataset_id in fresh[: max(room, 0)])
         walks = going
     datasets = describer.datasets(distances)
-    edges = reader.between(distances, window)
+    edges = reader.between(distances, distances, window)
     links, jobs = describer.links(edges, datasets)
     around = {(edge.source_id, edge.target_id) for edge in edges if edge.source_id != edge.target_id}
     hidden = {
@@ -222,7 +222,7 @@ def path(describer: Describer, source: str, target: str, *, as_of: datetime) -> 
     way.reverse()
     datasets = describer.datasets(way)
     wanted = set(zip(way, way[1:], strict=False))
-    edges = [edge for edge in reader.between(way, window) if (edge.source_id, edge.target_id) in wanted]
+    edges = [edge for edge in reader.between(way, way, window) if (edge.source_id, edge.target_id) in wanted]
     links, jobs = describer.links(edges, datasets)
     nodes: tuple[DatasetView, ...] = tuple(datasets[dataset_id] for dataset_id in way if dataset_id in datasets)
     return PathView(nodes=nodes, links=links, jobs=jobs)

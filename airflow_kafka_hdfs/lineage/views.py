@@ -174,7 +174,7 @@ class DatasetPage:
         aliases: other names of it.
         schemas: versions of its schema, newest first.
         writers, readers: jobs with a valid pair to or from it.
-        upstream, downstream: datasets one hop away.
+        upstream, downstream: datasets one hop away, at most 25; `…_total` counts all.
         columns_in, columns_out: column edges into and out of it.
         runs: newest runs of its writers.
         readers_restricted, writers_restricted: how many more jobs there are that the caller may not read.
@@ -190,6 +190,8 @@ class DatasetPage:
     readers_restricted: int
     upstream: tuple[NeighbourView, ...]
     downstream: tuple[NeighbourView, ...]
+    upstream_total: int
+    downstream_total: int
     columns_in: tuple[ColumnView, ...]
     columns_out: tuple[ColumnView, ...]
     runs: tuple[RunView, ...]

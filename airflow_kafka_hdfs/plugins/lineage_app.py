@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 PREFIX = "/lineage"
 API = "/api/v1"
+AIRFLOW = "airflow.app"
+"""Where a call's scope holds Airflow's own app."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -22,21 +24,28 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class LazyApp:
-    """Stands for the app in the plugin."""
+    """Stands for the app in the plugin.
 
-    def __init__(self) -> None:
+    Args:
+        make: makes the app; for tests.
+    """
+
+    def __init__(self, make: Callable[[], FastAPI] | None = None) -> None:
+        self._make = make or create_app
         self._app: FastAPI | None = None
         self._lock = threading.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one call."""
+        # The app below puts itself in its place; what acts through Airflow's REST needs Airflow's own.
+        scope[AIRFLOW] = scope.get("app")
         await self.app()(scope, receive, send)
 
     def app(self) -> FastAPI:
         """The app, made at the first call."""
         with self._lock:
             if self._app is None:
-                self._app = create_app()
+                self._app = self._make()
             return self._app
 
 
@@ -49,7 +58,7 @@ def create_app(hook: LineageHook | None = None) -> FastAPI:
     from fastapi import FastAPI
 
     from airflow_kafka_hdfs.hooks.lineage import LineageHook
-    from airflow_kafka_hdfs.plugins import lineage_api, lineage_writes
+    from airflow_kafka_hdfs.plugins import lineage_api, lineage_repair, lineage_writes
 
     # Pages of documentation would be open to everybody: dependencies do not protect them.
     app = FastAPI(title="Lineage", docs_url=None, redoc_url=None, openapi_url=None)
@@ -59,6 +68,8 @@ def create_app(hook: LineageHook | None = None) -> FastAPI:
     app.state.instance = lambda: used.settings.instance
     app.include_router(lineage_api.router, prefix=API)
     app.include_router(lineage_writes.router, prefix=API)
+    app.include_router(lineage_repair.router, prefix=API)
+    app.include_router(lineage_repair.writing, prefix=API)
     _tell_errors(app)
     return app
 

@@ -77,8 +77,8 @@ class LineageReader(Protocol):
         """When the newest message was loaded; None if none ever was."""
 
     @abstractmethod
-    def between(self, ids: Collection[str], window: Window) -> list[EdgeRow]:
-        """Edges whose source and target are both among these datasets; self pairs too."""
+    def between(self, sources: Collection[str], targets: Collection[str], window: Window) -> list[EdgeRow]:
+        """Edges from any of these datasets to any of those; self pairs too."""
 
     @abstractmethod
     def attached(

@@ -325,8 +325,24 @@ class RelationRow:
     last_seen: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairFreezeRow:
+    """`repair_freeze`: one DAG that was paused for a repair; a DAG that was paused before is not among them."""
+
+    TABLE: ClassVar[str] = "repair_freeze"
+    KEY: ClassVar[tuple[str, ...]] = ("repair_id", "dag_id")
+    repair_id: str
+    dag_id: str
+    job_id: str
+    frozen_at: datetime
+    frozen_by: str
+    resumed_at: datetime | None = None
+    resumed_by: str = ""
+
+
 ROWS: tuple[type[Any], ...] = (
     RawRow, OffsetRow, StageRow, DatasetRow, DatasetAliasRow, DatasetSchemaRow, JobRow, JobVersionRow,
     JobAttributeRow, ResponsibilityRow, RunRow, TaskIoRow, EdgeRow, EdgeRunRow, EdgeColumnRow, RelationRow,
+    RepairFreezeRow,
 )  # fmt: skip
 """Every table of the warehouse."""

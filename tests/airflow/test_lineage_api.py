@@ -66,7 +66,7 @@ def server(airflow_db, tmp_path_factory):
     from airflow.api_fastapi.app import create_app as create_airflow
     from airflow.api_fastapi.app import get_auth_manager, purge_cached_app
 
-    from airflow_kafka_hdfs.plugins.lineage_app import PREFIX, create_app
+    from airflow_kafka_hdfs.plugins.lineage_app import PREFIX, LazyApp, create_app
 
     for dag_id in [*DAGS, "api_after"]:
         store_dag(DAG(dag_id, schedule=None))
@@ -87,8 +87,8 @@ def server(airflow_db, tmp_path_factory):
         patch.setenv(RIGHTS, json.dumps({"ann": ann, "bob": {"read": ["api_secret"], "edit": []}}))
         purge_cached_app()
         airflow = create_airflow(apps="core")
-        app = create_app(LineageHook(LineageSettings(enabled=True, instance="here", warehouse=url)))
-        airflow.mount(PREFIX, app)
+        hook = LineageHook(LineageSettings(enabled=True, instance="here", warehouse=url))
+        airflow.mount(PREFIX, LazyApp(lambda: create_app(hook)))
         airflow.router.routes.insert(0, airflow.router.routes.pop())
         with TestClient(airflow, base_url="http://airflow.test") as client:
             yield client, get_auth_manager()
@@ -302,6 +302,84 @@ class TestResponsibilities:
             url = f"{API}/responsibilities"
             codes[origin] = client.put(url, json=self.BODY, headers=headers).status_code
         assert codes == {"http://evil.test": 403, "http://airflow.test": 200, "null": 403, "": 403}
+
+
+class TestRepair:
+    DAY_BEFORE = f"{NOW - DAY:%Y-%m-%dT%H:%M:%S}+00:00"
+    BODY = {"dataset": key("/raw"), "from": DAY_BEFORE, "to": f"{NOW + DAY:%Y-%m-%d}"}
+
+    @pytest.fixture(autouse=True)
+    def running(self, server):
+        """All DAGs run, `api_after` alone is paused."""
+        from airflow.models.dag import DagModel
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            for dag in session.query(DagModel).filter(DagModel.dag_id.like("api_%")):
+                dag.is_paused = dag.dag_id == "api_after"
+
+    def paused(self):
+        from airflow.models.dag import DagModel
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            return {d.dag_id for d in session.query(DagModel).filter(DagModel.dag_id.like("api_%")) if d.is_paused}
+
+    def test_the_plan_names_suspects_and_what_to_run_again_in_order(self, call):
+        plan = call("eve", "/repair", params=self.BODY)["plan"]
+        assert [(step["order"], step["job"]["dag_id"]) for step in plan["steps"]] == [
+            (0, "api_clean"),
+            (1, "api_secret"),
+            (2, "api_after"),
+        ]
+        assert {step["how"] for step in plan["steps"]} == {"clear"}  # these runs have no date
+        assert plan["steps"][0]["run_ids"] == [f"r{NOW - DAY:%Y%m%d}", f"r{NOW:%Y%m%d}"]
+        (suspect,) = plan["suspects"]
+        assert (suspect["job"]["dag_id"], suspect["distance"]) == ("api_ingest", 1)
+        assert (plan["datasets"], plan["restricted_jobs"], plan["truncated"]) == (3, 0, False)
+        mine = call("ann", "/repair", params=self.BODY)["plan"]
+        assert [step["job"]["dag_id"] for step in mine["steps"]] == ["api_clean", "api_after"]
+        assert mine["restricted_jobs"] == 1
+        call("bob", "/repair", params=self.BODY, code=404)
+        call("eve", "/repair", params={**self.BODY, "to": "2020-01-01"}, code=422)
+
+    def test_nothing_is_done_unless_it_is_confirmed(self, call):
+        shown = call("ann", "/repair/freeze", method="POST", json=self.BODY, role="user")
+        assert shown["would"] == {"pause": ["api_after", "api_clean"]}
+        assert shown["refused"] == ["api_after"]
+        assert self.paused() == {"api_after"}
+        call("ann", "/repair/rerun", method="POST", json={**self.BODY, "dag_ids": ["api_clean"]}, role="user")
+
+    def test_exactly_what_was_paused_is_resumed_with_the_rights_of_the_caller(self, call):
+        yes = {**self.BODY, "confirm": True}
+        told = call("ann", "/repair/freeze", method="POST", json=yes, role="user")
+        assert {item["dag_id"]: item["what"] for item in told["done"]} == {
+            "api_after": "unchanged",
+            "api_clean": "paused",
+        }
+        assert (told["failed"], self.paused()) == (0, {"api_after", "api_clean"})
+        assert call("ann", "/repair", params=self.BODY)["frozen"] == ["api_clean"]
+        over = {"repair_id": told["repair_id"], "confirm": True}
+        call("bob", "/repair/resume", method="POST", json=over, code=404)
+        told = call("ann", "/repair/resume", method="POST", json=over, role="user")
+        assert [item["dag_id"] for item in told["done"]] == ["api_clean"]
+        assert self.paused() == {"api_after"}
+        assert call("ann", "/repair", params=self.BODY)["frozen"] == []
+
+    def test_what_airflow_refuses_is_told_and_stays_as_it_was(self, call):
+        yes = {"dataset": key("/clean"), "from": self.DAY_BEFORE, "confirm": True}
+        told = call("bob", "/repair/freeze", method="POST", json=yes, role="user")
+        assert [(item["dag_id"], item["problem"][:3]) for item in told["done"]] == [("api_secret", "403")]
+        assert (told["failed"], self.paused()) == (1, {"api_after"})
+
+    def test_runs_without_a_date_are_cleared(self, call):
+        yes = {**self.BODY, "dag_ids": ["api_clean"], "confirm": True}
+        told = call("ann", "/repair/rerun", method="POST", json=yes, role="user")
+        # The warehouse knows these runs, this Airflow does not.
+        assert [(item["what"], item["problem"][:3]) for item in told["done"]] == [
+            (f"clear r{NOW - DAY:%Y%m%d}", "404"),
+            (f"clear r{NOW:%Y%m%d}", "404"),
+        ]
 
 
 def test_a_missing_warehouse_is_told_as_such(tmp_path, server):

@@ -92,21 +92,25 @@ class SqlReader:
         rows = self.rows(RawRow, raw.primary_key.columns.keys(), keys)
         return max((row.received_at for row in rows), default=None)
 
-    def between(self, ids: Collection[str], window: Window) -> list[EdgeRow]:
+    def between(self, sources: Collection[str], targets: Collection[str], window: Window) -> list[EdgeRow]:
         """See `LineageReader.between`."""
         names = _EDGE.columns.keys()
-        inside = set(ids)
+        wanted = set(targets)
+        few = len(wanted) <= min(_FEW, self._statements.portion)
+        by_target = few and len(wanted) < len(sources)
         found = []
-        for part in self._parts(ids):
-            # With many values a database checks the second list row by row, so a large graph is filtered here.
-            small = len(inside) <= self._statements.portion and len(inside) <= _FEW
-            more = [self._statements.member(_EDGE.c.target_id, inside)] if small else []
-            query = sa.select(_EDGE).where(self._statements.member(_EDGE.c.source_id, part), *more, *_holding(window))
+        for part in self._parts(targets if by_target else sources):
+            here, there = (
+                (_EDGE.c.target_id, _EDGE.c.source_id) if by_target else (_EDGE.c.source_id, _EDGE.c.target_id)
+            )
+            others = sources if by_target else wanted
+            # With many values a database checks the second list row by row, so a large one is checked here.
+            more = [self._statements.member(there, others)] if len(others) <= _FEW and few else []
+            query = sa.select(_EDGE).where(self._statements.member(here, part), *more, *_holding(window))
             for row in self._connection.execute(query):
-                edge = EdgeRow(**dict(zip(names, row, strict=True)))
-                if edge.target_id in inside:
-                    found.append(edge)
-        return found
+                found.append(EdgeRow(**dict(zip(names, row, strict=True))))
+        known = set(sources)
+        return [edge for edge in found if edge.source_id in known and edge.target_id in wanted]
 
     def attached(
         self, ids: Collection[str], direction: Direction, window: Window

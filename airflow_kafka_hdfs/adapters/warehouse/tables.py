@@ -13,6 +13,10 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from airflow_kafka_hdfs.ports.lineage_rows import (
     ROWS,
+    DatasetAliasRow,
+    DatasetRow,
+    DatasetSchemaRow,
+    EdgeColumnRow,
     EdgeRow,
     EdgeRunRow,
     JobAttributeRow,
@@ -75,17 +79,24 @@ TABLES: dict[type[Any], sa.Table] = {row: _table(row, METADATA) for row in ROWS}
 """Row class -> table; columns of the key come first, in the order of the key."""
 
 VERSION_TABLE = "lineage_version"
-REVISION = "0001"
+REVISION = "0002"
 """Newest version of the schema; `migrations/versions` holds the way to it."""
 
 
-def _index(row: type[Any], *columns: str) -> None:
+def _index(row: type[Any], *columns: str, name: str = "") -> None:
     table = TABLES[row]
-    sa.Index(f"{table.name}_{'_'.join(columns)}", *(table.c[name] for name in columns))
+    sa.Index(name or f"{table.name}_{'_'.join(columns)}", *(table.c[column] for column in columns))
 
 
-_index(EdgeRow, "source_id")
-_index(EdgeRow, "target_id")
+# Walks of many hops are answered from these two alone, without a look at the table.
+_HOLDING = ("first_seen", "valid_to", "last_declared", "last_seen")
+_index(EdgeRow, "source_id", "target_id", *_HOLDING, name="edge_down")
+_index(EdgeRow, "target_id", "source_id", *_HOLDING, name="edge_up")
+_index(EdgeColumnRow, "source_id")
+_index(EdgeColumnRow, "target_id")
+_index(DatasetRow, "collection", "table")
+_index(DatasetAliasRow, "dataset_id")
+_index(DatasetSchemaRow, "schema_id")
 _index(RunRow, "job_id", "run_after")
 _index(EdgeRunRow, "run_after")
 _index(EdgeRunRow, "job_id", "source_id", "target_id")

@@ -1,0 +1,127 @@
+"""Rows about lineage: a warehouse of a million edges read, messages loaded, pairs derived."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+
+from airflow_kafka_hdfs.adapters.warehouse import SqlWarehouse
+from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES
+from airflow_kafka_hdfs.lineage import catalog, traversal
+from airflow_kafka_hdfs.lineage.access import EVERYTHING
+from airflow_kafka_hdfs.lineage.describing import Describer, window_at
+from airflow_kafka_hdfs.lineage.identity import digest
+from airflow_kafka_hdfs.ports.lineage_reading import Direction
+from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, RelationRow
+from tests.benchmarks.measuring import Sample, stopwatch
+
+EDGES = 1_000_000
+DATASETS = 200_000
+LAYERS = 10
+INPUTS, OUTPUTS = 4, 12
+"""Of one job."""
+_WELL_USED = DATASETS // LAYERS * 4 + 10
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
+_OLD = (NOW - timedelta(days=300)).replace(tzinfo=None).isoformat(" ", "microseconds")
+_LATE = NOW.replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+def dataset_id(number: int) -> str:
+    """Id of a dataset by its number; those of one layer are neighbours."""
+    return digest("hdfs://nn:8020", _name(number))
+
+
+def _name(number: int) -> str:
+    return f"/data/layer{number * LAYERS // DATASETS}/table_{number}"
+
+
+@cache
+def big_warehouse() -> SqlWarehouse:
+    """A million pairs of twenty thousand jobs in SQLite, in ten layers; some datasets are used more than others."""
+    path = Path(tempfile.mkdtemp(prefix="lineage-bench-")) / "lineage.db"
+    warehouse = SqlWarehouse(f"sqlite:///{path}")
+    warehouse.migrate()
+    with sqlite3.connect(path) as connection:
+        indexes = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")
+        made = indexes.fetchall()
+        for name, _ in made:
+            connection.execute(f"DROP INDEX {name}")
+        edges, relations, jobs = _random_rows()
+        for kind, rows in ((EdgeRow, edges), (RelationRow, relations), (JobRow, jobs), (DatasetRow, _dataset_rows())):
+            width = len(TABLES[kind].columns)
+            marks = ",".join("?" * width)
+            connection.executemany(f"INSERT INTO {kind.TABLE} VALUES ({marks})", rows)
+        for _, sql in made:
+            connection.execute(sql)
+        connection.execute("ANALYZE")
+    return warehouse
+
+
+def _random_rows() -> tuple[list[tuple[object, ...]], list[tuple[object, ...]], list[tuple[object, ...]]]:
+    rng = random.Random(1)
+    per_layer = DATASETS // LAYERS
+    edges: list[tuple[object, ...]] = []
+    relations: list[tuple[object, ...]] = []
+    jobs: list[tuple[object, ...]] = []
+
+    def some(layer: int, count: int) -> list[str]:
+        return [dataset_id(layer * per_layer + int(rng.random() ** 1.3 * per_layer)) for _ in range(count)]
+
+    while len(edges) < EDGES:
+        number = len(jobs)
+        job_id, layer = digest("here", f"dag_{number}"), number % (LAYERS - 1)
+        sources, targets = set(some(layer, INPUTS)), set(some(layer + 1, OUTPUTS))
+        relations += [(job_id, source, "input", "runs", _LATE) for source in sources]
+        relations += [(job_id, target, "output", "runs", _LATE) for target in targets]
+        edges += [
+            (job_id, source, target, _OLD, _LATE, _LATE, _LATE, "r", "written", "success", 10, "declared", 0, "", None,
+             0, None)
+            for source in sources
+            for target in targets
+        ]  # fmt: skip
+        jobs.append(
+            (job_id, "here", f"dag_{number}", "Airflow", f"owner{number % 50}", f"team{number % 20}", "", "", "", "",
+             "h", _OLD, _OLD, _LATE, _LATE, "r", "success", "{}", "daily", 86400, 0, _LATE, "")
+        )  # fmt: skip
+    return sorted(edges, key=lambda row: row[:3]), sorted(relations), sorted(jobs)
+
+
+def _dataset_rows() -> Iterator[tuple[object, ...]]:
+    numbers = sorted(range(DATASETS), key=dataset_id)
+    for number in numbers:
+        folder, _, table = _name(number).rpartition("/")
+        yield (
+            dataset_id(number), "hdfs://nn:8020", _name(number), folder.strip("/"), table, "", "", None, 0, _OLD, _LATE,
+        )  # fmt: skip
+
+
+def _looked(ask: Callable[[Describer], int]) -> Sample:
+    """One question to the big warehouse; the sample counts what it answers."""
+    warehouse = big_warehouse()
+    with stopwatch() as watch, warehouse.look() as reader:
+        count = ask(Describer(reader, EVERYTHING, NOW + timedelta(hours=1), "here"))
+    return watch.sample(count)
+
+
+def read_page() -> Sample:
+    """The page of a well-used dataset."""
+    return _looked(lambda describer: 1 if catalog.dataset_page(describer, dataset_id(_WELL_USED)) else 0)
+
+
+def read_hop() -> Sample:
+    """One hop down from a well-used dataset."""
+    return _looked(lambda d: len(d.reader.step([dataset_id(_WELL_USED)], Direction.DOWN, window_at(d.now))))
+
+
+def read_reach() -> Sample:
+    """All that lies downstream of a well-used source."""
+    return _looked(
+        lambda describer: (
+            traversal.reach(describer.reader, dataset_id(5), Direction.DOWN, window_at(describer.now)).total
+        )
+    )
