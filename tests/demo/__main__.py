@@ -47,6 +47,7 @@ class Demo:
         self.destination = (folder / "data").resolve()
         self.produced: list[Event] = []
         self.runs: list[dict[str, object]] = []
+        self.lineage: list[dict[str, str]] = []
 
     def start(self, stack: ExitStack) -> None:
         """Kafka, then PostgreSQL and Airflow; what each needs from the one before is in its connection."""
@@ -58,14 +59,18 @@ class Demo:
             "AIRFLOW_CONN_KAFKA_DEFAULT": self.kafka.airflow_connection,
             "KAFKA_HDFS_DESTINATION": self.destination.as_uri(),
             "KAFKA_HDFS_REGISTRY": write_registry(self.folder / "schemas"),
+            "AIRFLOW__KAFKA_HDFS_LINEAGE__ENABLED": "True",
+            "AIRFLOW__KAFKA_HDFS_LINEAGE__INSTANCE": "demo",
         }
         dags = self.folder / "dags"
         dags.mkdir()
         shutil.copy(DAGS / f"{DAG}.py", dags)
         home = (self.folder / "airflow").resolve()
-        self.airflow = stack.enter_context(
-            AirflowStandalone(home, dags.resolve(), postgres, parallelism=2, env=environment, users={}, triggerer=False)
+        self.airflow = AirflowStandalone(
+            home, dags.resolve(), postgres, parallelism=2, env=environment, users={}, triggerer=False
         )
+        say(self.airflow.cli("kafka-hdfs", "lineage", "init", "--replication", "1").strip())
+        stack.enter_context(self.airflow)
 
     def produce(self, per_topic: int, start: datetime, hours: float, seed: int) -> None:
         """Send sample events."""
@@ -139,13 +144,37 @@ class Demo:
         say(f"    {len(good):,} good events stand in files, each exactly once")
         say(f"    {bad} broken events stand in the quarantine, each exactly once")
 
+    def load_lineage(self) -> None:
+        """Load what the runs told into the warehouse, until every run of ours is in it."""
+        deadline = time.monotonic() + 90
+        wanted = {str(run["run"]) for run in self.runs}
+        while time.monotonic() < deadline:
+            self.airflow.cli("kafka-hdfs", "lineage", "load")
+            if wanted <= report.lineage_runs(self.warehouse, DAG):
+                break
+        else:
+            raise SystemExit(f"lineage of {wanted - report.lineage_runs(self.warehouse, DAG)} did not arrive in 90 s")
+        self.lineage = report.lineage(self.warehouse)
+        for pair in self.lineage:
+            say("    {source} -> {target}   (by {job})".format(**pair))
+
+    @property
+    def warehouse(self) -> Path:
+        """The lineage warehouse: SQLite in AIRFLOW_HOME, since nothing else is configured."""
+        return self.folder / "airflow" / "kafka_hdfs_lineage.db"
+
+    def graph_address(self) -> str:
+        """Where the graph of one of the datasets is shown."""
+        return f"{self.airflow.url}/plugin/lineage/graph?node={report.a_target(self.warehouse)}"
+
     def summary(self) -> Path:
         """Write the machine-readable summary."""
         produced: dict[str, int] = dict.fromkeys(PARTITIONS, 0)
         for event in self.produced:
             produced[event.topic] += 1
         path = self.folder / "summary.json"
-        body = {"produced": produced, "destination": str(self.destination), "runs": self.runs}
+        body: dict[str, object] = {"produced": produced, "destination": str(self.destination), "runs": self.runs}
+        body["lineage"] = self.lineage
         path.write_text(json.dumps(body, indent=2) + "\n")
         return path
 
@@ -194,11 +223,14 @@ def main() -> None:
                 say(f"    {line}")
         with part("check: read every file back"):
             demo.check()
+        with part("lineage: load it into the warehouse and read it back"):
+            demo.load_lineage()
         path = demo.summary()
         say(f"\nAll done in {time.monotonic() - begin:.0f} s. Summary: {path}")
         say(f"Look at the files:   find {BUILD}/data -type f | head")
         say(f"Records of the log:  ls {BUILD}/data/.kafka_hdfs/{PIPELINE}/commits/0")
         say("Do it again, and leave Airflow open at the end: uv run poe demo --keep")
+        say(f"Graph of the lineage (while Airflow is open): {demo.graph_address()}")
         if keep:
             say(f"\nAirflow is open at {demo.airflow.url}/dags/{DAG} (no password). Press Enter to end it.")
             sys.stdin.readline()

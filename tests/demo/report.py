@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from airflow_kafka_hdfs.ingest.layout import ROOT, DataPaths
 from airflow_kafka_hdfs.ingest.log import CommitLog
 from airflow_kafka_hdfs.ingest.plan_book import all_plans
 from airflow_kafka_hdfs.ingest.records import sum_counts
+from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.model import RunRef
 
 
@@ -84,6 +87,39 @@ def quarantined(destination: Path) -> int:
         with path.open("rb") as file:
             total += sum(1 for _ in fastavro.reader(file))
     return total
+
+
+def lineage(warehouse: Path) -> list[dict[str, str]]:
+    """Every pair that the lineage warehouse holds."""
+    query = """
+        SELECT source.ns, source.name, target.ns, target.name, job.dag_id FROM edge
+        JOIN dataset AS source ON source.dataset_id = edge.source_id
+        JOIN dataset AS target ON target.dataset_id = edge.target_id
+        JOIN job ON job.job_id = edge.job_id ORDER BY 1, 2, 3, 4, 5
+    """
+    with closing(sqlite3.connect(warehouse)) as connection:
+        return [
+            {"source": _uri(source_ns, source), "target": _uri(target_ns, target), "job": job}
+            for source_ns, source, target_ns, target, job in connection.execute(query)
+        ]
+
+
+def lineage_runs(warehouse: Path, dag_id: str) -> set[str]:
+    """Ids of the runs of a DAG that the lineage warehouse knows."""
+    query = "SELECT run.run_id FROM run JOIN job ON job.job_id = run.job_id WHERE job.dag_id = ?"
+    with closing(sqlite3.connect(warehouse)) as connection:
+        return {run_id for (run_id,) in connection.execute(query, (dag_id,))}
+
+
+def a_target(warehouse: Path) -> str:
+    """Id of a dataset that something flows into."""
+    with closing(sqlite3.connect(warehouse)) as connection:
+        (found,) = connection.execute("SELECT min(target_id) FROM edge").fetchone()
+    return str(found)
+
+
+def _uri(namespace: str, name: str) -> str:
+    return str(DatasetId(namespace, name)) if "://" in namespace else f"{namespace}://{name}"
 
 
 def data_files(destination: Path) -> list[Path]:
