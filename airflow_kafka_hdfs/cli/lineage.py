@@ -1,4 +1,4 @@
-"""`airflow kafka-hdfs lineage …`: first steps and loading."""
+"""`airflow kafka-hdfs lineage …`: the commands, first steps and loading."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_hdfs.exceptions import KafkaHdfsError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from airflow.cli.cli_config import CLICommand
 
 _HERE = "airflow_kafka_hdfs.cli.lineage"
+_READING = "airflow_kafka_hdfs.cli.lineage_reading"
 
 
 def lineage_commands() -> list[CLICommand]:
@@ -60,13 +61,75 @@ def lineage_commands() -> list[CLICommand]:
                         ),
                     ),
                 ),
+                *_reading_commands(warehouse),
             ),
         )
     ]
 
 
+def _reading_commands(warehouse: Any) -> list[CLICommand]:
+    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+
+    dataset = Arg(("dataset",), help="URI, id, or words that one dataset alone has in its name")
+    as_of = Arg(("--as-of",), help="ISO date or time; now by default")
+    formats = ("json", "graphml", "mermaid")
+    output = Arg(("-o", "--output"), help="text or json", choices=("text", "json"), default="text")
+    repair = (
+        Arg(("--from",), help="since when the dataset is wrong: ISO date or time", required=True),
+        Arg(("--to",), help="until when; now by default"),
+        Arg(("--freeze",), help="pause the DAGs downstream", action="store_true"),
+        Arg(("--resume",), help="resume the DAGs that --freeze paused, no others", action="store_true"),
+        Arg(("--dry-run",), help="only show what would be done", action="store_true"),
+        Arg(("-y", "--yes"), help="do it without asking", action="store_true"),
+    )
+    return [
+        ActionCommand(
+            name="show",
+            help="One dataset: where from, where to, who",
+            func=lazy_load_command(f"{_READING}.show"),
+            args=(dataset, warehouse, output),
+        ),
+        ActionCommand(
+            name="impact",
+            help="What a change of a dataset reaches, nearest first",
+            func=lazy_load_command(f"{_READING}.impact"),
+            args=(
+                dataset,
+                warehouse,
+                as_of,
+                output,
+                Arg(("--up",), help="what it comes from instead", action="store_true"),
+            ),
+        ),
+        ActionCommand(
+            name="export",
+            help="The surroundings of a dataset as JSON, GraphML or Mermaid",
+            func=lazy_load_command(f"{_READING}.export"),
+            args=(
+                dataset,
+                warehouse,
+                as_of,
+                Arg(
+                    ("--format",),
+                    help="json, graphml or mermaid",
+                    choices=formats,
+                    default="json",
+                ),
+                Arg(("--up",), help="hops upstream", type=int, default=20, dest="up_hops"),
+                Arg(("--down",), help="hops downstream", type=int, default=20, dest="down_hops"),
+            ),
+        ),
+        ActionCommand(
+            name="repair",
+            help="Plan the repair of a wrong dataset; pause and resume what reads it",
+            func=lazy_load_command(f"{_READING}.repair"),
+            args=(dataset, warehouse, *repair),
+        ),
+    ]
+
+
 @contextmanager
-def _told() -> Iterator[None]:
+def told() -> Iterator[None]:
     """Errors of ours end the command with their text, not with a trace."""
     try:
         yield
@@ -78,7 +141,7 @@ def init(args: argparse.Namespace) -> None:
     """Create topics and tables."""
     from airflow_kafka_hdfs.hooks.lineage import LineageHook
 
-    with _told():
+    with told():
         hook = LineageHook(kafka_conn_id=args.kafka_conn_id, warehouse_conn_id=args.warehouse_conn_id)
         for topic, made in hook.create_topics(partitions=args.partitions, replication=args.replication).items():
             print(f"topic {topic}: {'created' if made else 'exists'}")
@@ -101,7 +164,7 @@ def load(args: argparse.Namespace) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with _told():
+    with told():
         hook = LineageHook(kafka_conn_id=args.kafka_conn_id, warehouse_conn_id=args.warehouse_conn_id)
         warehouse, source, dead_letters = hook.warehouse(), hook.letter_source(), hook.letter_box()
         report = LoadReport()

@@ -1,0 +1,128 @@
+"""`airflow kafka-hdfs lineage …` on a warehouse that a chain of four jobs filled."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import networkx as nx
+import pytest
+from airflow.sdk import DAG
+
+from tests.airflow.conftest import store_dag
+from tests.fakes.lineage_chain import DAGS, NOW, chain_warehouse, key
+
+
+@pytest.fixture(scope="module")
+def warehouse_url(tmp_path_factory):
+    url = f"sqlite:///{tmp_path_factory.mktemp('lineage-cli')}/lineage.db"
+    chain_warehouse(url).close()
+    return url
+
+
+@pytest.fixture
+def lineage(warehouse_url, monkeypatch, capsys, airflow_db):
+    """`lineage("show", "/raw")`: what the command prints."""
+    from airflow.cli.cli_parser import get_parser
+
+    monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__WAREHOUSE", warehouse_url)
+    monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__INSTANCE", "here")
+
+    def command(*words):
+        args = get_parser().parse_args(["kafka-hdfs", "lineage", *words])
+        args.func(args)
+        return capsys.readouterr().out
+
+    return command
+
+
+@pytest.mark.parametrize("name", ["/raw", "hdfs://nn:8020/raw", "hdfs://NN:8020//raw/", key("/raw"), "raw"])
+def test_show_takes_a_name_a_uri_or_an_id(lineage, name):
+    told = lineage("show", name)
+    assert told.startswith("hdfs://nn:8020/raw\n")
+    assert "written by    api_ingest" in told
+    assert "kafka://b:9092/orders   by api_ingest" in told
+    assert json.loads(lineage("show", name, "-o", "json"))["dataset"]["id"] == key("/raw")
+
+
+def test_a_name_that_does_not_fit_one_dataset_is_refused(lineage):
+    with pytest.raises(SystemExit, match="none has this in its name"):
+        lineage("show", "nothing")
+    with pytest.raises(SystemExit, match="several have this in their names\n.*hdfs://nn:8020"):
+        lineage("show", "hdfs")
+    with pytest.raises(SystemExit, match="is not in the warehouse"):
+        lineage("show", "hdfs://nn/other")
+
+
+def test_impact_lists_what_a_change_reaches(lineage):
+    lines = lineage("impact", "/clean").splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["1", "hdfs://nn:8020/secret"],
+        ["2", "hdfs://nn:8020/report"],
+        ["2", "datasets"],
+    ]
+    up = json.loads(lineage("impact", "/clean", "--up", "-o", "json"))
+    assert [item["dataset"]["name"] for item in up] == ["/raw", "orders"]
+
+
+def test_a_graph_is_exported_for_other_tools(lineage):
+    graph = nx.parse_graphml(lineage("export", "/clean", "--format", "graphml"))
+    assert nx.dag_longest_path_length(graph) == 4
+    assert {data["name"] for _, data in graph.nodes(data=True)} == {"orders", "/raw", "/clean", "/secret", "/report"}
+    chart = lineage("export", "/clean", "--format", "mermaid", "--up", "1", "--down", "0").splitlines()
+    assert chart == [
+        "flowchart LR",
+        '    n0["hdfs://nn:8020/raw"]',
+        '    n1["hdfs://nn:8020/clean"]',
+        '    n0 -->|"api_clean"| n1',
+    ]
+    assert len(json.loads(lineage("export", "/clean"))["links"]) == 4
+    assert ElementTree.fromstring(lineage("export", "/clean", "--format", "graphml")) is not None
+
+
+class TestRepair:
+    @pytest.fixture(autouse=True)
+    def running(self, airflow_db):
+        for dag_id in [*DAGS, "api_after"]:
+            store_dag(DAG(dag_id, schedule=None))
+        self.pause("api_after")
+
+    def pause(self, *dag_ids):
+        from airflow.models.dag import DagModel
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            for dag in session.query(DagModel).filter(DagModel.dag_id.like("api_%")):
+                dag.is_paused = dag.dag_id in dag_ids
+
+    def paused(self):
+        from airflow.models.dag import DagModel
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            return {d.dag_id for d in session.query(DagModel).filter(DagModel.dag_id.like("api_%")) if d.is_paused}
+
+    def test_without_more_words_only_the_plan_is_shown(self, lineage):
+        told = lineage("repair", "/raw", "--from", f"{NOW:%Y-%m-%dT00:00}", "--dry-run", "--freeze")
+        assert "pause: api_clean api_secret api_after" in told
+        assert "suspect api_ingest (1 hops up)" in told
+        assert "Nothing was done" in told
+        assert self.paused() == {"api_after"}
+
+    def test_what_was_paused_is_resumed_and_both_stand_in_the_audit_log(self, lineage):
+        from airflow.models.log import Log
+        from airflow.utils.session import create_session
+
+        # Moments that do not move, since they name the repair.
+        when = ["--from", f"{NOW:%Y-%m-%dT00:00}", "--to", f"{NOW:%Y-%m-%d}"]
+        lineage("repair", "/raw", *when, "--freeze", "--yes")
+        assert self.paused() == {"api_clean", "api_secret", "api_after"}
+        told = lineage("repair", "/raw", *when, "--resume", "--yes")
+        assert "Resume 2 DAGs: api_clean api_secret" in told
+        assert self.paused() == {"api_after"}
+        with create_session() as session:
+            found = session.query(Log).filter(Log.event.like("lineage_repair_%"), Log.owner.like("cli:%")).all()
+        assert {(log.event, log.dag_id) for log in found} >= {
+            ("lineage_repair_freeze", "api_clean"),
+            ("lineage_repair_resume", "api_clean"),
+        }
