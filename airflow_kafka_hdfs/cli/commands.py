@@ -77,7 +77,7 @@ def info(args: Namespace) -> None:
 @told
 def plan(args: Namespace) -> None:
     """Show what the next run would read."""
-    from airflow_kafka_hdfs.cli.addressing import command_run, operator_of
+    from airflow_kafka_hdfs.cli.addressing import command_run, config_of
     from airflow_kafka_hdfs.cli.runs import MetadataRunStates
     from airflow_kafka_hdfs.exceptions import ConfigError
     from airflow_kafka_hdfs.ingest.planning import make_plan
@@ -89,7 +89,7 @@ def plan(args: Namespace) -> None:
         raise ConfigError("--dry-run", None, "--dry-run: a plan is made by a run of the DAG")
     if args.dag_id is None:
         raise ConfigError("--dag-id", None, "the DAG of the pipeline")
-    config = operator_of(args.dag_id, args.group_id).config()
+    config = config_of(args.dag_id, args.group_id)
     ctx = open_context(config, command_run(args), MetadataRunStates())
     planned = make_plan(ctx, open_sources(config), config, PlanRequest(dry_run=True))
     print("\n".join([plan_table(planned.plan, whole=True), *planned.notes]))

@@ -64,14 +64,14 @@ def quarantine_show(args: Namespace) -> None:
 @told
 def quarantine_replay(args: Namespace) -> None:
     """Decode bad records again, with the code, schemas and settings of now, and commit what is good."""
-    from airflow_kafka_hdfs.cli.addressing import context_of, operator_of
+    from airflow_kafka_hdfs.cli.addressing import config_of, context_of
     from airflow_kafka_hdfs.ingest.replaying import draft_replay, replay
     from airflow_kafka_hdfs.operators.ports import open_codecs, open_sources
 
     if args.dag_id is None:
         raise ConfigError("--dag-id", None, "the DAG of the pipeline: it says how records are decoded")
     ctx = context_of(args)
-    config = operator_of(args.dag_id, args.group_id).config()
+    config = config_of(args.dag_id, args.group_id)
     sources = open_sources(config)
     draft = draft_replay(ctx, sources, config, _choice(args))
     print("\n".join(draft.told))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @told
 def state_set(args: Namespace) -> None:
     """Move start points, or take the state over to another cluster id."""
-    from airflow_kafka_hdfs.cli.addressing import context_of, operator_of
+    from airflow_kafka_hdfs.cli.addressing import config_of, context_of
     from airflow_kafka_hdfs.ingest import steering
     from airflow_kafka_hdfs.operators.ports import open_sources
 
@@ -28,7 +28,7 @@ def state_set(args: Namespace) -> None:
     if args.cluster is not None:
         drafting = steering.cluster_id(args.cluster)
     elif args.topic is not None and args.to is not None and args.dag_id is not None:
-        config = operator_of(args.dag_id, args.group_id).config()
+        config = config_of(args.dag_id, args.group_id)
         drafting = steering.start_points(open_sources(config), config, {args.topic: args.to})
     else:
         raise ConfigError("--topic", args.topic, "--dag-id with --topic and --to, or --cluster")
@@ -50,14 +50,14 @@ def state_release(args: Namespace) -> None:
 @told
 def state_import(args: Namespace) -> None:
     """Take over where another tool ended."""
-    from airflow_kafka_hdfs.cli.addressing import context_of, operator_of
+    from airflow_kafka_hdfs.cli.addressing import config_of, context_of
     from airflow_kafka_hdfs.ingest import steering
     from airflow_kafka_hdfs.operators.ports import open_sources
 
     if args.dag_id is None:
         raise ConfigError("--dag-id", None, "the DAG of the pipeline")
     ctx = context_of(args)
-    config = operator_of(args.dag_id, args.group_id).config()
+    config = config_of(args.dag_id, args.group_id)
     drafting = steering.offsets(open_sources(config), read_offsets(args.file))
     _show_and_ask(args, ctx, drafting)
 

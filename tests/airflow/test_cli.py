@@ -97,19 +97,72 @@ def test_state_doctor_says_what_it_found(pipeline, command):
     assert any("2" in finding["what"] for finding in findings)
 
 
-def test_a_pipeline_can_be_named_by_its_dag(pipeline, command, tmp_path, airflow_db, monkeypatch):
+@pytest.fixture
+def dag_file(tmp_path, airflow_db, monkeypatch):
+    """`dag_file(text)`: a DAG file that Airflow's commands find."""
     folder = tmp_path / "dag_files"
     folder.mkdir()
-    (folder / "looked_after.py").write_text(DAG_FILE.format(destination=tmp_path.as_uri()))
     bundle = {"name": "cli", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle"}
     bundle = {**bundle, "kwargs": {"path": str(folder)}}
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
+    return (folder / "looked_after.py").write_text
+
+
+def test_a_pipeline_can_be_named_by_its_dag(pipeline, command, tmp_path, dag_file):
+    dag_file(DAG_FILE.format(destination=tmp_path.as_uri()))
     told = json.loads(command("state", "show", "-o", "json", at=("--dag-id", "looked_after")))
     assert (told["pipeline"], told["head"]) == ("p", 2)
 
 
+def test_the_place_of_the_records_alone_names_a_pipeline(pipeline, command, tmp_path):
+    at = ("--state-uri", f"{tmp_path.as_uri()}/.kafka_hdfs/p")
+    told = json.loads(command("state", "show", "-o", "json", at=at))
+    assert (told["pipeline"], told["head"]) == ("p", 2)
+    assert command("state", "recover", at=at).strip() == "finished commits 2"
+
+
+def test_records_elsewhere_tell_all_but_what_the_data_know(pipeline, command, tmp_path):
+    elsewhere = tmp_path / "records"
+    (tmp_path / ".kafka_hdfs/p").rename(elsewhere)
+    (tmp_path / ".kafka_hdfs/p").mkdir()
+    (elsewhere / "staging").rename(
+        tmp_path / ".kafka_hdfs/p/staging"
+    )  # which is with the data wherever the records are
+    at = ("--state-uri", elsewhere.as_uri())
+    told = json.loads(command("state", "show", "-o", "json", at=at))
+    assert (told["pipeline"], told["head"]) == ("p", 2)
+    assert [commit["number"] for commit in json.loads(command("state", "log", "-o", "json", at=at))] == [2, 1, 0]
+    with pytest.raises(SystemExit, match="--destination: got None.*looks at the data"):
+        command("state", "recover", at=at)
+    at = (*at, "--destination", tmp_path.as_uri(), "--pipeline-id", "p")
+    assert command("state", "recover", at=at).strip() == "finished commits 2"
+
+
+@pytest.mark.parametrize("destination", ["{{ params.place }}", "{{ var.value.place }}"])
+def test_a_templated_destination_is_rendered_where_it_needs_no_run(
+    pipeline, command, tmp_path, dag_file, monkeypatch, destination
+):
+    monkeypatch.setenv("AIRFLOW_VAR_PLACE", tmp_path.as_uri())
+    text = DAG_FILE.replace("pipeline_id", "dataset_uri='file:///x', params={{'place': {place!r}}}, pipeline_id")
+    dag_file(text.format(destination=destination, place=tmp_path.as_uri()))
+    told = json.loads(command("state", "show", "-o", "json", at=("--dag-id", "looked_after")))
+    assert (told["pipeline"], told["head"]) == ("p", 2)
+
+
+def test_a_destination_that_needs_a_run_is_asked_for(pipeline, command, tmp_path, dag_file):
+    text = DAG_FILE.replace("pipeline_id", "dataset_uri='file:///x', pipeline_id")
+    dag_file(text.format(destination="file:///data/{{ ds }}").replace("['events']", "'{{ ds }}'"))
+    at = ("--dag-id", "looked_after")
+    with pytest.raises(
+        SystemExit, match=r"destination: got 'file:///data/{{ ds }}'.*--destination URI --pipeline-id ID"
+    ):
+        command("state", "show", at=at)
+    told = json.loads(command("state", "show", "-o", "json", at=(*at, "--destination", tmp_path.as_uri())))
+    assert (told["pipeline"], told["head"]) == ("p", 2)
+
+
 def test_a_pipeline_that_nobody_named_is_asked_for(command):
-    with pytest.raises(SystemExit, match="--dag-id, or --destination with --pipeline-id"):
+    with pytest.raises(SystemExit, match="--dag-id, --state-uri, or --destination with --pipeline-id"):
         command("state", "show", at=())
 
 
@@ -166,7 +219,7 @@ KafkaToHdfsDag(
 
 
 @pytest.fixture
-def quarantined(tmp_path: Path, airflow_db, monkeypatch) -> Path:
+def quarantined(tmp_path: Path, dag_file, monkeypatch) -> Path:
     """A pipeline that took two texts for JSON; its DAG knows better by now."""
     from tests.unit.ingest.test_replaying import Pipeline
 
@@ -182,12 +235,7 @@ def quarantined(tmp_path: Path, airflow_db, monkeypatch) -> Path:
             return self.ctx(run=self.run_id)
 
     OnDisk()
-    folder = tmp_path / "dag_files"
-    folder.mkdir()
-    (folder / "mended.py").write_text(REPLAY_DAG.format(place=tmp_path.as_uri()))
-    bundle = {"name": "cli", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle"}
-    bundle = {**bundle, "kwargs": {"path": str(folder)}}
-    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
+    dag_file(REPLAY_DAG.format(place=tmp_path.as_uri()))
     extra = json.dumps({"bootstrap.servers": "127.0.0.1:9"})
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": extra}))
     return tmp_path
