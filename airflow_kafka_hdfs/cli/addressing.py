@@ -8,12 +8,13 @@ import os
 from argparse import Namespace
 from collections.abc import Collection
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, NoReturn
 
 from airflow_kafka_hdfs.assets import is_template
 from airflow_kafka_hdfs.cli.runs import MetadataRunStates
 from airflow_kafka_hdfs.exceptions import ConfigError
-from airflow_kafka_hdfs.ingest.config import IngestConfig
+from airflow_kafka_hdfs.ingest.config import PIPELINE_DEFAULTS, IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.layout import ROOT, unescape
 from airflow_kafka_hdfs.ingest.log import CommitLog
@@ -37,6 +38,14 @@ def context_of(args: Namespace) -> Context:
     if args.dag_id is None and args.destination is None and args.state_uri is not None:
         return _by_state(args)
     return open_context(_config(args), command_run(args), MetadataRunStates())
+
+
+def grace_of(args: Namespace) -> timedelta:
+    """How long the pipeline keeps what is of no use any more; the default where only its places are told."""
+    if args.dag_id is None:
+        default: timedelta = PIPELINE_DEFAULTS["gc_grace"]
+        return default
+    return _config(args).gc_grace
 
 
 def config_of(dag_id: str, group_id: str | None) -> IngestConfig:

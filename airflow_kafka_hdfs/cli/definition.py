@@ -34,7 +34,7 @@ ARG_TO = Arg(("--to",), help="earliest, latest or an ISO time with a zone")
 ARG_CLUSTER = Arg(("--cluster",), help="instead of --topic: id of the cluster that took the place of the known one")
 ARG_TOPICS = Arg(("topics",), help="topics to give up", nargs="+")
 ARG_FILE = Arg(("--file",), help='JSON: {"topic": {"0": 120}}, the first offset to read per partition', required=True)
-ARG_GRACE = Arg(("--grace-hours",), help="age below which nothing is touched", type=float, default=24.0)
+ARG_GRACE = Arg(("--grace-hours",), help="age below which nothing is touched; by default gc_grace", type=float)
 
 ARG_ONLY_TOPIC = Arg(("--topic",), help="records of this topic alone")
 ARG_PATH = Arg(("--path",), help="records of this quarantine file alone, as `quarantine list` names it")

@@ -25,13 +25,13 @@ def state_set(args: Namespace) -> None:
     from airflow_kafka_hdfs.operators.ports import open_sources
 
     ctx = context_of(args)
+    if args.dag_id is None or (args.cluster is None and (args.topic is None or args.to is None)):
+        raise ConfigError("--topic", args.topic, "--dag-id with --topic and --to, or with --cluster")
+    config = config_of(args.dag_id, args.group_id)
     if args.cluster is not None:
-        drafting = steering.cluster_id(args.cluster)
-    elif args.topic is not None and args.to is not None and args.dag_id is not None:
-        config = config_of(args.dag_id, args.group_id)
-        drafting = steering.start_points(open_sources(config), config, {args.topic: args.to})
+        drafting = steering.cluster_id(open_sources(config), args.cluster)
     else:
-        raise ConfigError("--topic", args.topic, "--dag-id with --topic and --to, or --cluster")
+        drafting = steering.start_points(open_sources(config), config, {args.topic: args.to})
     _show_and_ask(args, ctx, drafting)
 
 
@@ -77,10 +77,11 @@ def state_rebuild(args: Namespace) -> None:
 @told
 def state_gc(args: Namespace) -> None:
     """Clean what dead runs left, now instead of at the next publish."""
-    from airflow_kafka_hdfs.cli.addressing import context_of
+    from airflow_kafka_hdfs.cli.addressing import context_of, grace_of
     from airflow_kafka_hdfs.ingest.collecting import collect
 
-    done = collect(context_of(args), grace=timedelta(hours=args.grace_hours), most=1000)
+    grace = grace_of(args) if args.grace_hours is None else timedelta(hours=args.grace_hours)
+    done = collect(context_of(args), grace=grace, most=1000)
     print(
         f"ended {len(done.aborted)} plans of dead runs; deleted {len(done.plans)} settled plans, "
         f"{len(done.staging)} orphaned folders, superseded files of {len(done.superseded)} commits"

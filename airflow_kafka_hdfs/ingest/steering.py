@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from airflow_kafka_hdfs.exceptions import CorruptStateError, PlanningError
 from airflow_kafka_hdfs.ingest import wire
-from airflow_kafka_hdfs.ingest.cluster_view import look
+from airflow_kafka_hdfs.ingest.cluster_view import is_missing, look
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.coverage import LogState
@@ -22,7 +22,7 @@ from airflow_kafka_hdfs.ingest.records import Commit, Kind, PartitionChange, Par
 from airflow_kafka_hdfs.ingest.requests import ResetTarget
 from airflow_kafka_hdfs.ingest.resets import decide_resets, describe, targets
 from airflow_kafka_hdfs.ingest.selection import TopicKey
-from airflow_kafka_hdfs.model import TopicInfo
+from airflow_kafka_hdfs.model import PartitionOffsets, TopicInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,34 +104,70 @@ def start_points(sources: Sources, config: IngestConfig, moves: Mapping[str, str
     return draft
 
 
-def cluster_id(new: str) -> Drafting:
+def cluster_id(sources: Sources, new: str) -> Drafting:
     """Take the coverage of all current partitions over to another cluster id: the cluster was replaced, its data kept.
 
+    Topics get their present ids: a cluster that was restored elsewhere may have given them new ones.
+
     Args:
+        sources: the cluster as it is now.
         new: the id that the brokers answer with now.
 
     Raises:
-        PlanningError: nothing to take over.
+        PlanningError: the brokers answer with another id, nothing is to be taken over, or a topic does not hold what
+            was decided of it.
     """
 
     def draft(state: LogState) -> Draft:
-        changes = tuple(
-            _copied(dataclasses.replace(key, cluster_id=new), key, state)
-            for key in sorted(state.current.values())
-            if key.cluster_id != new
-        )
-        if not changes:
+        if (found := sources.catalog.cluster_id()) != new:
+            raise PlanningError(f"the brokers answer with cluster id {found}, not {new}; nothing was changed")
+        old = {key.topic_partition: key for key in sorted(state.current.values()) if key.cluster_id != new}
+        if not old:
             raise PlanningError(f"every partition that the log knows has cluster id {new} already; nothing was changed")
-        told = tuple(
-            f"{change.key}: watermark {state.coverage[dataclasses.replace(change.key, cluster_id=old)].watermark} is "
-            f"taken over from cluster {old}"
-            for change in changes
-            for old in sorted(state.cluster_ids - {new})
-            if dataclasses.replace(change.key, cluster_id=old) in state.coverage
-        )
-        return Draft(kind=Kind.RESET, changes=changes, told=told)
+        infos = sources.catalog.describe(sorted({key.topic for key in old.values()}))
+        gone = sorted(topic for topic, info in infos.items() if is_missing(info.fault))
+        kept = {place: _present(infos[place.topic], key, new) for place, key in old.items() if place.topic not in gone}
+        ends = sources.catalog.offsets(list(kept)) if kept else {}
+        for place in kept:
+            _refuse_other_data(old[place], state, ends[place])
+        changes = tuple(_copied(key, old[place], state) for place, key in kept.items())
+        if not changes:
+            raise PlanningError(f"cluster {new} has none of the topics {', '.join(gone)}; nothing was changed")
+        told = [_taken_over(old[place], key, state) for place, key in kept.items()]
+        told += [f"{topic}: there is no such topic now, its watermarks stay with the old cluster" for topic in gone]
+        return Draft(kind=Kind.RESET, changes=changes, told=tuple(told))
 
     return draft
+
+
+def _present(info: TopicInfo, key: PartitionKey, cluster: str) -> PartitionKey:
+    if info.fault is not None:
+        raise PlanningError(f"topic {info.name}: {info.fault}; nothing was changed")
+    if key.partition not in info.partitions:
+        raise PlanningError(f"topic {info.name} has no partition {key.partition} any more; nothing was changed")
+    generation = key.generation if info.topic_id == key.topic_id else 0
+    return dataclasses.replace(key, cluster_id=cluster, topic_id=info.topic_id, generation=generation)
+
+
+def _refuse_other_data(key: PartitionKey, state: LogState, offsets: PartitionOffsets | str) -> None:
+    """Decided offsets above the log's end prove that the data were not kept: offsets mean other records now."""
+    if isinstance(offsets, str):
+        raise PlanningError(f"the offsets of {key} can't be had: {offsets}; nothing was changed")
+    have = state.coverage[key]
+    end = max(have.decided.end or 0, have.start)
+    if end > offsets.high_watermark:
+        raise PlanningError(
+            f"{key}: offsets up to {end} were decided, but its log ends at {offsets.high_watermark} now: it holds "
+            "other data, or not all of it; nothing was changed. A topic that was made anew is read from its start by a "
+            "pipeline of another pipeline_id and destination, or released here first"
+        )
+
+
+def _taken_over(old: PartitionKey, new: PartitionKey, state: LogState) -> str:
+    mark = f"{new}: watermark {state.coverage[old].watermark} is taken over from cluster {old.cluster_id}"
+    if new.topic_id == old.topic_id:
+        return mark
+    return f"{mark}; its topic id was {old.topic_id} and is {new.topic_id}: only right if offsets mean the same records"
 
 
 def release(topics: tuple[str, ...]) -> Drafting:

@@ -10,6 +10,7 @@ import pytest
 from airflow_kafka_hdfs.adapters.runtime import ThreadWorkers
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.hooks import storage
+from airflow_kafka_hdfs.ingest import collecting
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy, commit_plan
 from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.log import CommitLog
@@ -112,6 +113,17 @@ def test_a_pipeline_can_be_named_by_its_dag(pipeline, command, tmp_path, dag_fil
     dag_file(DAG_FILE.format(destination=tmp_path.as_uri()))
     told = json.loads(command("state", "show", "-o", "json", at=("--dag-id", "looked_after")))
     assert (told["pipeline"], told["head"]) == ("p", 2)
+
+
+@pytest.mark.parametrize(("words", "grace"), [((), 3.0), (("--grace-hours", "7"), 7.0)])
+def test_gc_keeps_what_the_pipeline_keeps(pipeline, command, tmp_path, dag_file, monkeypatch, words, grace):
+    text = DAG_FILE.replace("pipeline_id", "gc_grace=timedelta(hours=3), pipeline_id")
+    dag_file("from datetime import timedelta\n" + text.format(destination=tmp_path.as_uri()))
+    given = []
+    collect = collecting.collect
+    monkeypatch.setattr(collecting, "collect", lambda *a, **options: given.append(options) or collect(*a, **options))
+    command("state", "gc", *words, at=("--dag-id", "looked_after"))
+    assert [options["grace"].total_seconds() / 3600 for options in given] == [grace]
 
 
 def test_the_place_of_the_records_alone_names_a_pipeline(pipeline, command, tmp_path):

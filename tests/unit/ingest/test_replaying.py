@@ -347,7 +347,8 @@ def test_topics_of_another_pipeline_are_refused():
 def test_records_keep_their_way_when_the_cluster_got_another_id():
     pipeline = Pipeline()
     pipeline.mend()
-    steering.carry_out(pipeline.ctx(), steering.cluster_id("new"), "moved")
+    pipeline.cluster.cluster_id = "new"
+    steering.carry_out(pipeline.ctx(), steering.cluster_id(pipeline.sources(), "new"), "moved")
     done = pipeline.replay()
     assert done.record is not None
     assert {change.key.cluster_id for change in done.record.changes} == {"new"}

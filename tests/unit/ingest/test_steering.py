@@ -52,15 +52,41 @@ def test_a_start_point_is_moved_by_a_commit_with_who_and_why():
     assert job.ctx.log.read().state.coverage[current].watermark == 9
 
 
-def test_a_replaced_cluster_keeps_all_watermarks():
+def replaced(end=9, name="new"):
+    cluster = FakeCluster(cluster_id=name)
+    topic_id = cluster.create_topic("events")
+    cluster.produce("events", 0, *[b"{}"] * end)
+    return cluster, topic_id
+
+
+def test_a_replaced_cluster_keeps_all_watermarks_under_the_present_topic_ids():
     job = ingested()
-    commit = steering.carry_out(job.ctx, steering.cluster_id("new"), "moved")
+    cluster, topic_id = replaced()
+    drafting = steering.cluster_id(sources(cluster), "new")
+    (line,) = drafting(job.ctx.log.read().state).told
+    assert f"its topic id was {A.topic_id} and is {topic_id}" in line
+    commit = steering.carry_out(job.ctx, drafting, "moved")
     assert len(commit.changes) == 1
     state = job.ctx.log.read().state
     assert state.cluster_ids == {"new"}
-    assert state.coverage[dataclasses.replace(A, cluster_id="new")].watermark == 5
+    assert state.coverage[dataclasses.replace(A, cluster_id="new", topic_id=topic_id)].watermark == 5
     with pytest.raises(PlanningError, match="already"):
-        steering.carry_out(job.ctx, steering.cluster_id("new"), "again")
+        steering.carry_out(job.ctx, drafting, "again")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "text"),
+    [
+        (replaced(end=4)[0], r"events\[0\]: offsets up to 5 were decided, but its log ends at 4 now"),
+        (replaced(name="third")[0], "answer with cluster id third, not new"),
+        (FakeCluster(cluster_id="new"), "cluster new has none of the topics events"),
+    ],
+)
+def test_a_cluster_that_does_not_hold_what_was_read_is_refused(cluster, text):
+    job = ingested()
+    with pytest.raises(PlanningError, match=text):
+        steering.carry_out(job.ctx, steering.cluster_id(sources(cluster), "new"), "moved")
+    assert job.ctx.log.read().state.cluster_ids == {A.cluster_id}
 
 
 def test_a_released_topic_loses_its_owner_file_only_after_the_commit():
@@ -127,7 +153,7 @@ def test_an_import_never_moves_a_partition_that_has_a_watermark():
     cluster = FakeCluster(cluster_id="c")
     cluster.create_topic("events")
     known = cluster.catalog().describe(["events"])["events"].topic_id
-    steering.carry_out(job.ctx, steering.cluster_id("c2"), "other")
+    steering.carry_out(job.ctx, steering.cluster_id(sources(replaced(name="c2")[0]), "c2"), "other")
     cluster.cluster_id = "c"
     same = dataclasses.replace(A, topic_id=known)
     job.start(same)
