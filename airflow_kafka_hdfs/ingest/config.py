@@ -88,8 +88,8 @@ class IngestConfig:
     Attributes:
         state_uri: None for the default, `state_root`.
         cluster, dataset_uri: names in asset URIs; None where they follow from the connection and the destination.
-        registry: hidden from `repr`, since a URL may hold a password.
-        kafka_config: hidden for the same reason.
+        registry: hidden from `repr`, since a URL may hold a user's token.
+        kafka_config: hidden from `repr`, since its values may be secrets.
         limits: of a task.
         gc_grace: how long what is of no use any more is kept.
         digest: changes when anything changes that a plan pins, or what it reads and how it is packed; not with
@@ -131,7 +131,7 @@ class IngestConfig:
         given = _complete(arguments)
         topic_arguments = {name: given[name] for name in DEFAULTS}
         base = topic_settings(topic_arguments, Limits())
-        registry = args.optional_text("registry", given["registry"])
+        registry = _registry(given["registry"])
         combinations.check(base.config, has_registry=registry is not None)
         topics = topics_of(given["topics"])
         packing = _packing(given, max_map_length)
@@ -287,10 +287,26 @@ def _uri(key: str, value: object) -> str:
     if not _URI.fullmatch(written):
         hint = "time partitions are made by path_template, not here" if "{" in written else ""
         raise ConfigError(key, written, allowed, hint)
-    authority = written.split("://", 1)[1].split("/", 1)[0]
-    if ":" in authority.rpartition("@")[0]:
-        raise ConfigError(key, "a URI with a password", allowed, "credentials belong into an Airflow connection")
+    _refuse_password(key, written, allowed)
     return written
+
+
+def _registry(value: object) -> str | None:
+    written = args.optional_text("registry", value)
+    if written is not None:
+        allowed = "an id of a connection of type schema_registry, an http(s) URL, the URI of a folder of .avsc files"
+        _refuse_password("registry", written, allowed)
+    return written
+
+
+def _refuse_password(key: str, written: str, allowed: str) -> None:
+    """DAG files, logs and the serialised DAG are no places for secrets; the text tells nothing of it."""
+    rest = written.partition("://")[2]
+    authority = rest.partition("/")[0]
+    # A password that is not quoted may hold a slash: then what stands before it looks like a port, but is no number.
+    is_cut = "@" in rest and re.search(r":(?!\d*$)[^\]]*$", authority) is not None
+    if ":" in authority.rpartition("@")[0] or is_cut:
+        raise ConfigError(key, "a URI with a password", allowed, "credentials belong into an Airflow connection")
 
 
 def _kafka_config(value: object) -> Mapping[str, Any]:

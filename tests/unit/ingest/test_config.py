@@ -316,13 +316,28 @@ def test_reprs_hold_no_address_and_no_secret():
         converters=[convert],
         value_format=decode,
         file_format="jsonl",
-        registry="https://user:hunter2@registry",
+        registry="https://hunter2@registry",
         kafka_config={"sasl.password": "hunter2"},
     )
     text = repr(made)
     assert "hunter2" not in text
     assert " at 0x" not in text
     assert "test_config:convert" in text
+
+
+@pytest.mark.parametrize("key", ["registry", "destination", "state_uri", "dataset_uri"])
+@pytest.mark.parametrize("user", ["me:hunter2", "me:hun/ter2", ":hunter2", "me:hunter2@x"])
+def test_a_password_belongs_into_a_connection_and_is_shown_nowhere(key, user):
+    with pytest.raises(ConfigError, match=f"{key}: got 'a URI with a password'.*Airflow connection") as caught:
+        config(**{key: f"https://{user}@registry:8081/apis"})
+    assert "hun" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "registry", ["registry_default", "http://r:8081/a@b", "http://[::1]:8081/a@b", "file:///a:b@c"]
+)
+def test_a_registry_without_a_password_is_taken(registry):
+    assert config(registry=registry).registry == registry
 
 
 def test_bad_record_limits_reach_the_commit_policy_only_where_they_differ():
