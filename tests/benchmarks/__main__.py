@@ -7,12 +7,14 @@ import re
 import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.benchmarks.data import datasets, load
 from tests.benchmarks.measuring import Case, report, run_rounds, say
 from tests.benchmarks.reading import Reading
-from tests.benchmarks.rows import ROWS, kafka_cases, offline_cases, topic_of
+from tests.benchmarks.rows import ROWS, kafka_cases, offline_cases, product_cases, topic_of
+from tests.stack.hdfs import HdfsCluster
 from tests.stack.kafka import KafkaCluster
 
 
@@ -37,8 +39,17 @@ def main() -> int:
         if not any(map(topic_of, needed)):
             samples = run_rounds(_chosen(offline_cases(), needed), options.rounds)
         else:
-            with KafkaCluster(folder / "kafka", quick=False, heap_mb=768) as kafka:
-                samples = run_rounds(_cases(kafka, folder, needed, options.scale), options.rounds)
+            with ExitStack() as stack:
+                kafka = stack.enter_context(KafkaCluster(folder / "kafka", quick=False, heap_mb=768))
+                cases = _cases(kafka, folder, needed, options.scale)
+                hdfs = None
+                if any(case.startswith(("product webhdfs", "product native")) for case in needed):
+                    say("\rstarting HDFS")
+                    hdfs = stack.enter_context(HdfsCluster(folder / "hdfs"))
+                place = folder / "tasks"
+                place.mkdir()
+                cases |= _chosen(product_cases(kafka.bootstrap_servers, place, hdfs), needed)
+                samples = run_rounds(cases, options.rounds)
         return 0 if report(rows, samples, options.json) else 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -20,11 +20,13 @@ class Sample:
     Attributes:
         units: what was worked on (records, calls).
         wall, cpu: seconds; CPU of all threads of this process.
+        facts: whatever else a case measures.
     """
 
     units: int
     wall: float
     cpu: float
+    facts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:

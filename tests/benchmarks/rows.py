@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+import shutil
+from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
-from tests.benchmarks import parts
+from airflow_kafka_hdfs.adapters.storage.local import LocalStore
+from airflow_kafka_hdfs.ports.store import Store
+from tests.benchmarks import parts, planning
 from tests.benchmarks.data import datasets
-from tests.benchmarks.measuring import Case, Row
+from tests.benchmarks.measuring import Case, Row, Sample
+from tests.benchmarks.product import STAGES, Product
 from tests.benchmarks.reading import Reading
+from tests.benchmarks.worker import work
+from tests.contract.stores import Bench, native_bench, webhdfs_bench
+from tests.stack.hdfs import HdfsCluster
+
+STORES = ("local", "webhdfs", "native")
+
+
+def _fact(name: str, sample: Sample) -> float:
+    return sample.facts[name]
+
 
 ROWS = [
     Row(id="numpy-bare", name="numpy ÷ bare, 120 B", over="numpy first-120", under="bare first-120", target=0.30),
@@ -98,6 +114,94 @@ ROWS = [
         better="lower",
         value=lambda sample: sample.wall,
     ),
+    Row(
+        id="plan-one-by-one",
+        name="plan 10,000 partitions ÷ one by one, 1 ms",
+        over="offsets at once",
+        under="offsets one by one",
+        target=5,
+    ),
+    Row(
+        id="plan-seconds",
+        name="plan 10,000 partitions, 1 ms round trip",
+        over="offsets at once",
+        target=2,
+        unit="s",
+        better="lower",
+        value=lambda sample: sample.wall,
+    ),
+    Row(
+        id="fetched-wanted",
+        name="fetched ÷ wanted, half of each partition",
+        over="half first-120",
+        target=1.05,
+        better="lower",
+        value=lambda sample: sample.facts["delivered"],
+    ),
+    Row(
+        id="after-last",
+        name="time after the last wanted message",
+        over="half first-120",
+        target=0.2,
+        unit="s",
+        better="lower",
+        value=lambda sample: sample.facts["tail"],
+    ),
+    Row(
+        id="memory",
+        name="task memory over imports",
+        over="worker first-120",
+        target=64,
+        unit="MiB",
+        better="lower",
+        value=lambda sample: sample.facts["grown"],
+    ),
+    Row(
+        id="memory-200",
+        name="task memory, 200 and more open folders",
+        over="folders first-120",
+        target=64,
+        unit="MiB",
+        better="lower",
+        value=lambda sample: sample.facts["grown"],
+    ),
+    Row(
+        id="two-workers",
+        name="two worker processes ÷ one",
+        over="two workers first-120",
+        under="worker first-120",
+        target=1.15,
+    ),
+    *(
+        Row(
+            id=f"product-{store}",
+            name=f"whole extract, {store} files ÷ bare, 120 B",
+            over=f"product {store} first-120",
+            under="bare first-120",
+            target=None,
+        )
+        for store in STORES
+    ),
+    Row(
+        id="product-2k",
+        name="whole extract, local files ÷ bare, 2 KB",
+        over="product local first-2k",
+        under="bare first-2k",
+        target=None,
+    ),
+    *(
+        Row(
+            id=f"product-{store}-{stage}",
+            name=f"whole extract, {store} files: share of {stage}",
+            over=f"product {store} first-120",
+            target=None,
+            unit="",
+            better="lower",
+            value=partial(_fact, stage),
+        )
+        for store in STORES
+        for stage in (*STAGES, "rest")
+    ),
 ]
 
 
@@ -108,6 +212,8 @@ def offline_cases() -> dict[str, Case]:
         "splice": parts.splice,
         "resolve": parts.resolve,
         "pack units": parts.pack_units,
+        "offsets at once": planning.all_at_once,
+        "offsets one by one": planning.one_by_one,
         "walk compiled": partial(parts.walk, "compiled", small),
         "walk numpy": partial(parts.walk, "numpy", small),
     }
@@ -131,6 +237,44 @@ def kafka_cases(topics: Mapping[str, Reading]) -> dict[str, Case]:
         "untuned first-120": partial(first.bare, tuned=False),
     }
     return found
+
+
+def product_cases(servers: str, folder: Path, hdfs: HdfsCluster | None) -> dict[str, Case]:
+    """Cases of whole tasks.
+
+    Args:
+        servers: of Kafka.
+        folder: for local files.
+        hdfs: None where no case needs it.
+    """
+    found: dict[str, Case] = {}
+
+    def local(number: int) -> Store:
+        return LocalStore(folder / str(number))
+
+    def clean(number: int) -> None:
+        shutil.rmtree(folder / str(number), ignore_errors=True)
+
+    for name, dataset in datasets(1).items():
+        product = Product(servers, dataset, local, clean)
+        found[f"product local {name}"] = product.run
+        found[f"half {name}"] = dataclasses.replace(product, share=0.5).run
+        found[f"worker {name}"] = partial(work, servers, name, folder, 1)
+        found[f"two workers {name}"] = partial(work, servers, name, folder, 2)
+        found[f"folders {name}"] = partial(work, servers, name, folder, 1, {"granularity": "minutely"})
+        if hdfs is not None:
+            for kind, bench in (("webhdfs", webhdfs_bench), ("native", native_bench)):
+                product = Product(servers, dataset, partial(_on_hdfs, bench, hdfs), partial(_off_hdfs, bench, hdfs))
+                found[f"product {kind} {name}"] = product.run
+    return found
+
+
+def _on_hdfs(bench: Callable[..., Bench], hdfs: HdfsCluster, number: int) -> Store:
+    return bench(hdfs, f"/bench/{number}").open()
+
+
+def _off_hdfs(bench: Callable[..., Bench], hdfs: HdfsCluster, number: int) -> None:
+    bench(hdfs, "/bench").open().delete(str(number), recursive=True)
 
 
 def topic_of(case: str) -> str:
