@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from itertools import groupby
+from typing import Protocol, TypeVar
 
 from airflow_kafka_hdfs.exceptions import CorruptStateError, TopicFaultError
 from airflow_kafka_hdfs.ingest.choices import OutOfRange
@@ -18,6 +19,8 @@ from airflow_kafka_hdfs.ingest.tracking import PartitionTracker
 from airflow_kafka_hdfs.ingest.writers.files import TopicFiles
 from airflow_kafka_hdfs.model import PartitionOffsets
 from airflow_kafka_hdfs.ports.kafka import RecordBatch
+
+T = TypeVar("T")
 
 
 class Step(Protocol):
@@ -113,20 +116,14 @@ class UnitReading:
         if self.outcome is not None or self._step is None:
             return 0
         partitions, offsets, values = batch.partitions(), batch.offsets(), batch.values()
-        mine = partitions if len(indexes) == len(batch) else [partitions[i] for i in indexes]
-        runs = _runs(mine, offsets if len(indexes) == len(batch) else [offsets[i] for i in indexes])
-        whole = all(p in self.trackers and self.trackers[p].fits(*run) for p, run in runs.items())
+        runs = _runs(_picked(partitions, indexes), _picked(offsets, indexes), _picked(values, indexes))
+        whole = all(p in self.trackers and self.trackers[p].fits(*run[:3]) for p, run in runs.items())
         wanted = indexes if whole else self._wanted(indexes, partitions, offsets, values)
         taken = self._step.take(batch, wanted, values)
         done = wanted[: taken.count]
         if whole and len(done) == len(wanted):
-            sizes = dict.fromkeys(runs, 0)
-            for partition, i in zip(mine, wanted, strict=True):
-                value = values[i]
-                if value is not None:
-                    sizes[partition] += len(value)
-            for partition, (first, last, count) in runs.items():
-                self.trackers[partition].took(first, last, count, sizes[partition])
+            for partition, run in runs.items():
+                self.trackers[partition].took(*run)
         else:
             for i in done:
                 self.trackers[partitions[i]].took(offsets[i], offsets[i], 1, len(values[i] or b""))
@@ -241,12 +238,33 @@ class UnitReading:
         ]
 
 
-def _runs(partitions: Sequence[int], offsets: Sequence[int]) -> dict[int, tuple[int, int, int]]:
-    """Partition -> first offset, last offset, how many."""
-    last = dict(zip(partitions, offsets, strict=True))
-    first = dict(zip(reversed(partitions), reversed(offsets), strict=True))
-    counts = Counter(partitions)
-    return {partition: (first[partition], last[partition], counts[partition]) for partition in last}
+def _picked(column: Sequence[T], indexes: Sequence[int]) -> Sequence[T]:
+    return column if len(indexes) == len(column) else [column[i] for i in indexes]
+
+
+def _runs(
+    partitions: Sequence[int], offsets: Sequence[int], values: Sequence[bytes | None]
+) -> dict[int, tuple[int, int, int, int]]:
+    """Partition -> first offset, last offset, how many, bytes of their values.
+
+    Clients hand out long stretches of one partition, so the work of the interpreter is per stretch, not per record.
+    """
+    runs: dict[int, tuple[int, int, int, int]] = {}
+    at = 0
+    for partition, stretch in groupby(partitions):
+        end = at + len(list(stretch))
+        size = _size(values[at:end])
+        first, _, count, before = runs.get(partition, (offsets[at], 0, 0, 0))
+        runs[partition] = first, offsets[end - 1], count + end - at, before + size
+        at = end
+    return runs
+
+
+def _size(values: Sequence[bytes | None]) -> int:
+    try:
+        return sum(map(len, values))  # type: ignore[arg-type] # a null value is rare and raises
+    except TypeError:
+        return sum(len(value) for value in values if value is not None)
 
 
 def _records(files: Sequence[FileEntry]) -> Mapping[int, int]:
