@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import cramjam
@@ -17,6 +18,7 @@ import zstandard
 
 from airflow_kafka_hdfs.exceptions import ConfigError
 from airflow_kafka_hdfs.ports.schemas import Codecs, Compressor, StreamCompressor
+from airflow_kafka_hdfs.ports.tables import TableFormat
 
 _deflater: Any
 try:
@@ -129,6 +131,14 @@ _STREAM: dict[str, Callable[[], StreamCompressor]] = {
 }
 
 
+def require_parquet() -> None:
+    """Raise ConfigError if what Parquet files need is not installed; looks only, since loading it takes a second."""
+    missing = [name for name in ("polars", "pyarrow") if find_spec(name) is None]
+    if missing:
+        hint = f"{' and '.join(missing)} not found: pip install 'airflow-provider-kafka-hdfs[parquet]'"
+        raise ConfigError("file_format", "parquet", ("avro", "jsonl", "raw"), hint)
+
+
 class StandardCodecs(Codecs):
     """All codecs of this package."""
 
@@ -149,3 +159,10 @@ class StandardCodecs(Codecs):
     def crc32(self, data: bytes, value: int, /) -> int:
         """ISA-L's where it is there: as cheap as a copy, a seventh of the cost of SHA-256."""
         return int(_deflater.crc32(data, value))
+
+    def table(self, name: str) -> TableFormat:
+        """Parquet files of a codec. Raises ConfigError for other names, or without the extra `parquet`."""
+        require_parquet()
+        from airflow_kafka_hdfs.adapters.parquet import ParquetFormat
+
+        return ParquetFormat(name)

@@ -19,6 +19,7 @@ _PARTS = {
     "hdfs-native": "HDFS by native RPC (extra: native)",
     "fsspec": "object stores (extra: object-store)",
     "s3fs": "S3 (extra: s3)",
+    "polars": "Parquet (extra: parquet)",
     "pyarrow": "Parquet (extra: parquet)",
 }
 

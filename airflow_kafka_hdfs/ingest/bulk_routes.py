@@ -43,8 +43,8 @@ def why_not(config: TopicConfig) -> str:
         return "partition_fields are read from decoded values"
     if config.value_format is ValueFormat.JSON:
         return "JSON values are parsed"
-    if config.file_format not in (FileFormat.AVRO, FileFormat.RAW):
-        return f"{config.file_format.value} files are made from decoded values"
+    if config.file_format is FileFormat.JSONL:
+        return "jsonl files are made from decoded values"
     if config.file_format is FileFormat.RAW and not config.value_format.is_plain:
         return f"{config.value_format.value} values are decoded for their proof and go into raw files as they came"
     return ""
@@ -155,12 +155,15 @@ class BulkRoutes:
         if not self._is_allowed(file):
             return None
         decision = self._decision(schema, final)
+        if final.proof is not None and (final.proof.decimals or decision.way is Way.RECODE):
+            log.info("topic %s: values of schema %s are decoded, to prove them", route.parts.topic, schema.file.label)
+            return None
         if decision.way is not Way.RECODE:
             seen = _first_fields(final.parsed, schema.parsed) if decision.way is Way.SPLICE else final.parsed
             program = self._program(seen, final)
             if program is not None:
                 return packing.Route(program=program, target=self._target(file), tail=decision.tail), file
-            if route.reader is None:
+            if route.reader is None or final.proof is not None:
                 return None
             decision = Decision(way=Way.RECODE, reason="its time field is read from decoded values")
         log.warning(

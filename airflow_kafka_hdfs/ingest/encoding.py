@@ -19,6 +19,7 @@ from airflow_kafka_hdfs.ingest.columns import Columns, schema_text
 from airflow_kafka_hdfs.ingest.datum.container import encode_bytes, encode_long
 from airflow_kafka_hdfs.ingest.decoding import Decoded
 from airflow_kafka_hdfs.ingest.reasons import BadReason
+from airflow_kafka_hdfs.ingest.tables import TableProof
 from airflow_kafka_hdfs.ingest.writer_schemas import FileSchema, WriterSchema
 from airflow_kafka_hdfs.metrics import Counter
 from airflow_kafka_hdfs.model import ConsumerRecord
@@ -70,6 +71,8 @@ class DatumEncoder:
         if datum is None:
             datum = self._codec.encode(schema.text, decoded.value, check=not decoded.proved)
             self._recoded.inc()
+        if schema.proof is not None:
+            _prove(self._codec, schema, schema.proof, datum)
         if not self._columns:
             return datum, schema.file
         return datum + self._columns.suffix(record), self.file_schema(schema)
@@ -112,6 +115,8 @@ class ValueEncoder:
     def encode(self, record: ConsumerRecord, decoded: Decoded) -> Encoded:
         """The value as a datum. Raises DecodeError `unencodable`."""
         datum = self._codec.encode(self._schema.text, decoded.value)
+        if self._schema.proof is not None:
+            _prove(self._codec, self._schema, self._schema.proof, datum)
         return (datum + self._columns.suffix(record) if self._columns else datum), self.file
 
 
@@ -228,6 +233,11 @@ class RawEncoder:
             detail = f"byte {at} of the value is a line end; raw_framing 'length' keeps such values whole"
             raise DecodeError(BadReason.NEWLINE, detail)
         return value + b"\n", None
+
+
+def _prove(codec: AvroCodec, schema: WriterSchema, proof: TableProof, datum: bytes) -> None:
+    """Raise DecodeError if a value has no place in columns; decoded again, since converters may leave fields out."""
+    proof.prove(datum, lambda: codec.decode(schema.text, datum))
 
 
 def _line(value: Any) -> bytes:

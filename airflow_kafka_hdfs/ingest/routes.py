@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_hdfs.exceptions import ConfigError, UnusableSchemaError
+from airflow_kafka_hdfs.exceptions import UnusableSchemaError
 from airflow_kafka_hdfs.ingest.choices import FileFormat, OnNull, OnSchemaChange, RawFraming, TimeUnit, ValueFormat
 from airflow_kafka_hdfs.ingest.columns import Columns
 from airflow_kafka_hdfs.ingest.decoding import (
@@ -40,6 +40,7 @@ from airflow_kafka_hdfs.ingest.settings import TopicConfig
 from airflow_kafka_hdfs.ingest.timepath import TimePath, load_zone, parse_pattern
 from airflow_kafka_hdfs.ingest.usercode import Conversion, UserContext
 from airflow_kafka_hdfs.ingest.writer_schemas import FileSchema, SchemaBook, WriterSchema
+from airflow_kafka_hdfs.ingest.writers.columns import ParquetSinks
 from airflow_kafka_hdfs.ingest.writers.sinks import EXTENSIONS, AvroSinks, SinkFactory, StreamSinks
 from airflow_kafka_hdfs.model import ConsumerRecord
 from airflow_kafka_hdfs.ports.schemas import AvroCodec, Codecs, SchemaRegistry
@@ -115,7 +116,13 @@ class Route:
         )
         time_field = tuple(config.time_field.split(".")) if config.time_field else ()
         tables = config.file_format in (FileFormat.AVRO, FileFormat.PARQUET)
-        self.book = SchemaBook(parts.codec, parts.registry, time_field=time_field, tables_only=tables)
+        self.book = SchemaBook(
+            parts.codec,
+            parts.registry,
+            time_field=time_field,
+            tables_only=tables,
+            columns=config.file_format is FileFormat.PARQUET,
+        )
         is_bare = config.value_format is ValueFormat.AVRO and config.schema is not None
         self.fixed = self.book.of_text(config.schema) if is_bare and config.schema is not None else None
         resolves = config.on_schema_change is OnSchemaChange.RESOLVE and config.value_format.is_framed
@@ -219,11 +226,11 @@ def sinks_for(config: TopicConfig, codecs: Codecs) -> SinkFactory:
     """How a topic's files are written.
 
     Raises:
-        ConfigError: an unknown codec, or a format that has no sink here.
+        ConfigError: an unknown codec, or a format whose extra is not installed.
     """
     if config.file_format is FileFormat.AVRO:
         return AvroSinks(codecs, config.codec.value)
     if config.file_format is FileFormat.PARQUET:
-        raise ConfigError("file_format", "parquet", "avro, jsonl, raw", "Parquet files need the `parquet` extra")
+        return ParquetSinks(codecs, config.codec.value, config.max_file_bytes)
     key = config.raw_framing.value if config.file_format is FileFormat.RAW else config.file_format.value
     return StreamSinks(codecs, config.codec.value, EXTENSIONS[key])

@@ -19,6 +19,7 @@ from airflow_kafka_hdfs.ingest.context import Sources
 from airflow_kafka_hdfs.ingest.reasons import HeldReason
 from airflow_kafka_hdfs.ingest.records import Held
 from airflow_kafka_hdfs.ingest.settings import TopicConfig
+from airflow_kafka_hdfs.ingest.tables import row_type
 from airflow_kafka_hdfs.ports.runtime import Workers
 from airflow_kafka_hdfs.ports.schemas import AvroCodec, SchemaRegistry
 
@@ -125,6 +126,8 @@ def _check_given(codec: AvroCodec, config: TopicConfig) -> None:
 def _check(codec: AvroCodec, config: TopicConfig, text: str) -> None:
     """Raises UnusableSchemaError for a schema of the files that can't be parsed or has no room for our columns."""
     parsed = codec.parse(text)
+    if config.file_format is FileFormat.PARQUET:
+        row_type(parsed)
     columns = Columns(metadata=config.include_kafka_metadata, key=config.include_key, headers=config.include_headers)
     if columns and (config.file_format is not FileFormat.JSONL or _has_fields(parsed)):
         columns.added_to(parsed)

@@ -15,6 +15,7 @@ from typing import Any
 from airflow_kafka_hdfs.exceptions import DecodeError, UnknownSchemaError, UnusableSchemaError
 from airflow_kafka_hdfs.ingest.choices import TimeUnit
 from airflow_kafka_hdfs.ingest.reasons import BadReason
+from airflow_kafka_hdfs.ingest.tables import TableProof
 from airflow_kafka_hdfs.ports.schemas import AvroCodec, SchemaRegistry
 
 _KNOWN_IDS = 1_000
@@ -57,11 +58,13 @@ class WriterSchema:
         file: as the schema of a file.
         parsed: plain JSON values.
         time_unit: unit that a timestamp type of the time field tells, None where it tells none.
+        proof: proves values for columns; None where files have none.
     """
 
     file: FileSchema
     parsed: Any = field(repr=False)
     time_unit: TimeUnit | None
+    proof: TableProof | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
@@ -152,6 +155,7 @@ class SchemaBook:
         registry: None where no value carries an id.
         time_field: dotted path whose type may tell a unit.
         tables_only: refuse schemas that are no record, as files of tables need.
+        columns: refuse those that files of columns have no place for, too.
     """
 
     def __init__(
@@ -161,18 +165,20 @@ class SchemaBook:
         *,
         time_field: tuple[str, ...] = (),
         tables_only: bool = True,
+        columns: bool = False,
     ) -> None:
         self._codec = codec
         self._registry = registry
         self._time_field = time_field
         self._tables_only = tables_only
+        self._columns = columns
         self._by_id: dict[int | str, WriterSchema | DecodeError] = {}
 
     def of_text(self, text: str, label: str | None = None) -> WriterSchema:
         """The facts of a schema.
 
         Raises:
-            UnusableSchemaError: it can't be parsed, or is no record.
+            UnusableSchemaError: it can't be parsed, is no record, or has no place in columns.
         """
         parsed = self._codec.parse(text)
         if self._tables_only and not is_record_like(parsed):
@@ -181,7 +187,9 @@ class SchemaBook:
         types = [] if not self._time_field else list(types_at(parsed, self._time_field))
         logical = {item.get("logicalType") for item in types if isinstance(item, Mapping)}
         units = {_TIMESTAMPS[name] for name in logical if name in _TIMESTAMPS}
-        return WriterSchema(FileSchema.of(text, parsed, label), parsed, units.pop() if len(units) == 1 else None)
+        unit = units.pop() if len(units) == 1 else None
+        proof = TableProof(parsed) if self._columns else None
+        return WriterSchema(FileSchema.of(text, parsed, label), parsed, unit, proof)
 
     def of_id(self, schema_id: int | str) -> WriterSchema:
         """The schema that a record names.

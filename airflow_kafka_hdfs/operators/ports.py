@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from airflow_kafka_hdfs.adapters.codecs import require_parquet
 from airflow_kafka_hdfs.adapters.runtime import RandomIds, SystemClock, ThreadWorkers
 from airflow_kafka_hdfs.hooks.kafka import KafkaSourceHook
 from airflow_kafka_hdfs.hooks.runs import TaskRunStates
 from airflow_kafka_hdfs.hooks.schema_registry import registry_for
 from airflow_kafka_hdfs.hooks.storage import store_for
-from airflow_kafka_hdfs.ingest.choices import ValueFormat
+from airflow_kafka_hdfs.ingest.choices import FileFormat, ValueFormat
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.log import CommitLog
@@ -50,10 +51,13 @@ def open_sources(config: IngestConfig) -> Sources:
     """Kafka, registry and Avro codec.
 
     Raises:
-        ConfigError: a connection that can't be used, or a client setting that breaks exactness.
+        ConfigError: a connection that can't be used, a client setting that breaks exactness, or a file format whose
+            extra is not installed.
     """
     from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 
+    if FileFormat.PARQUET in _used(config, "file_format", config.base.config.file_format):
+        require_parquet()
     kafka = KafkaSourceHook(config.kafka_conn_id, config.kafka_config)
     return Sources(
         catalog=kafka.catalog(),
@@ -92,9 +96,14 @@ def probe_stores(ctx: Context) -> None:
 def _open_registry(config: IngestConfig) -> SchemaRegistry | None:
     if config.registry is None:
         return None
-    formats = {config.base.config.value_format, *(o.values.get("value_format") for o in config.overrides)}
+    formats = _used(config, "value_format", config.base.config.value_format)
     width: Literal[4, 16] = 16 if ValueFormat.AVRO_ID16 in formats else 4
     return registry_for(config.registry, id_width=width, clock=SystemClock(), open_store=store_for)
+
+
+def _used(config: IngestConfig, argument: str, base: Any) -> set[Any]:
+    """All values of an argument, by topic."""
+    return {base, *(override.values.get(argument) for override in config.overrides)}
 
 
 def _scheme(uri: str) -> str:

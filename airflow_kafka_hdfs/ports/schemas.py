@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Protocol
 
+from airflow_kafka_hdfs.ports.tables import TableFormat
+
 
 class SchemaRegistry(Protocol):
     """Where writer schemas come from. Answers are cached: ids never change their meaning."""
@@ -118,3 +120,11 @@ class Codecs(Protocol):
     @abstractmethod
     def crc32(self, data: bytes, value: int, /) -> int:
         """The CRC-32 (ISO 3309) of more data behind those that `value` stands for, 0 for none."""
+
+    @abstractmethod
+    def table(self, name: str) -> TableFormat:
+        """Parquet files: `null`, `snappy`, `gzip`, `zstandard`.
+
+        Raises:
+            ConfigError: another name, or the extra `parquet` is not installed.
+        """

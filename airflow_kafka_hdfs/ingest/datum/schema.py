@@ -23,17 +23,19 @@ NO_DEFAULT = object()
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """A primitive type by name, with its logical type if it has one."""
+    """A primitive type by name, with its logical type if it has one, and the digits of a decimal."""
 
     name: str
     logical: str = ""
+    digits: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """So many bytes."""
+    """So many bytes; `digits` are those of a decimal."""
 
     size: int
+    digits: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +140,11 @@ class _Reader:
             size = _need(schema, "size")
             if not isinstance(size, int) or not 0 <= size <= _MAX_SIZE:
                 raise UnusableSchemaError(f"fixed {schema.get('name')!r}: size is {size!r:.80}, not 0 … {_MAX_SIZE}")
-            return self._name(schema, namespace, Fixed(size))
+            return self._name(schema, namespace, Fixed(size, _digits(schema)))
         if kind is None:
             raise UnusableSchemaError(f"schema: no 'type' in {schema!r:.80}")
         if kind in PRIMITIVES:
-            return Primitive(kind, str(schema.get("logicalType", "")))
+            return Primitive(kind, str(schema.get("logicalType", "")), _digits(schema))
         return self.read(kind, namespace, depth + 1)
 
     def _record(self, schema: Mapping[str, Any], namespace: str, depth: int) -> Record:
@@ -163,6 +165,14 @@ class _Reader:
     def _name(self, schema: Mapping[str, Any], namespace: str, node: Node) -> Node:
         self.named[_full_name(schema, namespace)] = node
         return node
+
+
+def _digits(schema: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Precision and scale of a decimal; None for what is none, or says them wrongly and is to be taken as bytes."""
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if schema.get("logicalType") != "decimal" or type(precision) is not int or type(scale) is not int:
+        return None
+    return (precision, scale) if precision > 0 and 0 <= scale <= precision else None
 
 
 def _need(schema: Mapping[str, Any], key: str) -> Any:

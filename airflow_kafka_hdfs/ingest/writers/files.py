@@ -27,6 +27,9 @@ from airflow_kafka_hdfs.ports.store import Store
 MAX_OPEN_FILES = 256
 """Files of one task that may be open at once. Each holds at most a block of 60 KiB: 16 MB together."""
 
+MAX_HELD_BYTES = 32 << 20
+"""What open files of columns of one task may hold together; over it, the one that holds most writes its rows."""
+
 _MAX_NAME_BYTES = 255
 _HEADER_BYTES = 4_096
 """More than the fixed parts of a file's header and of a block take."""
@@ -131,16 +134,25 @@ class FileSet:
         workers: closes files side by side.
         first_index: number of the first file, so that no two manifests of a task use a name twice.
         most: files that may be open at once.
+        most_held: bytes that they may hold together.
     """
 
     def __init__(
-        self, store: Store, staging: str, workers: Workers, *, first_index: int = 0, most: int = MAX_OPEN_FILES
+        self,
+        store: Store,
+        staging: str,
+        workers: Workers,
+        *,
+        first_index: int = 0,
+        most: int = MAX_OPEN_FILES,
+        most_held: int = MAX_HELD_BYTES,
     ) -> None:
         self._store = store
         self._staging = staging
         self._workers = workers
         self._index = first_index
         self._most = most
+        self._most_held = most_held
         self._open: OrderedDict[tuple[TopicFiles, str, str], OpenFile] = OrderedDict()
 
     def __len__(self) -> int:
@@ -177,6 +189,12 @@ class FileSet:
         key = _key(owner, place, schema)
         if key in self._open:
             self._open.move_to_end(key)
+
+    def relieve(self) -> None:
+        """Let files write what they hold until all together hold no more than they may. Raises as `get`."""
+        sinks = [file.sink for file in self._open.values()]
+        while sum(sink.held for sink in sinks) > self._most_held:
+            max(sinks, key=lambda sink: sink.held).flush()
 
     def close(self, owner: TopicFiles, file: OpenFile) -> None:
         """Finish one file. Raises as `get`; the attempt is then of no use."""
@@ -293,8 +311,11 @@ class TopicFiles:
             if most is not None and part.records + (0 if file is None else file.outputs) > most:
                 return False
             if len(part.chunks) > 1:
-                begun = self._header_bytes(part.schema) if file is None else file.sink.size + file.sink.fill * 5 // 4
-                if begun + part.size * 5 // 4 + _HEADER_BYTES >= self.facts.max_bytes:
+                if file is None:
+                    bound = self._header_bytes(part.schema) + part.size * 5 // 4
+                else:
+                    bound = file.sink.bound(part.size)
+                if bound + _HEADER_BYTES >= self.facts.max_bytes:
                     return False
         return not new or self._files.has_room(new)
 
@@ -354,6 +375,8 @@ class TopicFiles:
     def _roll(self, file: OpenFile) -> None:
         """Close a file that is full. The size is known at the end of a block; within one it has not changed."""
         most = self.facts.max_records
+        if file.sink.held:
+            self._files.relieve()
         if file.sink.size >= self.facts.max_bytes or (most is not None and file.outputs >= most):
             self._files.close(self, file)
 

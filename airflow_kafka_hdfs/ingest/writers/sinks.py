@@ -42,11 +42,24 @@ class Sink(Protocol):
     def fill(self) -> int:
         """Bytes that wait in the open block."""
 
+    @property
+    def held(self) -> int:
+        """Bytes of whole blocks that wait in memory, and that `flush` writes."""
+        return 0
+
+    def flush(self) -> None:
+        """Write the whole blocks that wait, to free their memory. Raises as `append`."""
+        return
+
+    def bound(self, more: int) -> int:
+        """Size that the file has at most after so many more bytes of outputs, but for the fixed parts of a block."""
+        return self.size + (self.fill + more) * 5 // 4
+
     def append(self, data: bytes, count: int = 1) -> bool:
         """Add whole outputs, which must not go on after the one that brings the block to its limit.
 
         Returns:
-            Whether a block was written: the moment to look at the file's size.
+            Whether a block was completed: the moment to look at the file's size, and at what it holds.
 
         Raises:
             StoreUnavailableError, StoreRefusedError: from the store.
@@ -59,7 +72,7 @@ class Sink(Protocol):
         """Give the file up; never raises."""
 
 
-class _Buffer:
+class BlockBuffer:
     """The open block of a file."""
 
     __slots__ = ("count", "data", "limit")
@@ -111,7 +124,7 @@ class AvroSink(Sink):
         block_bytes: int = BLOCK_BYTES,
         digest: Digest | None = None,
     ) -> None:
-        self._buffer = _Buffer(block_bytes)
+        self._buffer = BlockBuffer(block_bytes)
         self._writer = AvroContainerWriter(
             out,
             schema=schema,
@@ -175,7 +188,7 @@ class StreamSink(Sink):
     ) -> None:
         self._out = out
         self._compressor = compressor
-        self._buffer = _Buffer(block_bytes)
+        self._buffer = BlockBuffer(block_bytes)
         self._digest: Digest = digest or Crc32()
         self._size = self._records = 0
 
@@ -239,7 +252,13 @@ class SharedCompressor(Compressor):
             return self._compressor.compress(block)
 
 
-EXTENSIONS: Mapping[str, str] = {"avro": ".avro", "jsonl": ".jsonl", "newline": ".txt", "length": ".bin"}
+EXTENSIONS: Mapping[str, str] = {
+    "avro": ".avro",
+    "parquet": ".parquet",
+    "jsonl": ".jsonl",
+    "newline": ".txt",
+    "length": ".bin",
+}
 """What names of data files end in, by format, and by framing for raw ones."""
 
 
@@ -248,7 +267,7 @@ class OpenAs:
     """What a sink is opened with.
 
     Attributes:
-        schema: JSON text for Avro, None for the others.
+        schema: JSON text for Avro and Parquet, None for the others.
         sync: sync marker from the file's name.
         metadata: of the header.
     """

@@ -212,6 +212,10 @@ def read_back(path: str, content: bytes) -> Iterator[Any]:
             path, content = path[:-4], stream.read()
     if path.endswith(".avro"):
         yield from fastavro.reader(io.BytesIO(content))
+    elif path.endswith(".parquet"):
+        import pyarrow.parquet as pq  # here: it is a large import for the tests of memory
+
+        yield from pq.read_table(io.BytesIO(content)).to_pylist()
     elif path.endswith(".jsonl"):
         assert content.endswith(b"\n")
         yield from (json.loads(line) for line in content.split(b"\n")[:-1])

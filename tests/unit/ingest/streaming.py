@@ -101,6 +101,7 @@ SETTINGS = {
     "bytes": {},
     "avro": {"value_format": "avro_confluent", "time_field": "header.time"},
     "jsonl": {"value_format": "json", "file_format": "jsonl", "time_field": "header.time"},
+    "parquet": {"value_format": "avro_confluent", "time_field": "header.time", "file_format": "parquet"},
     "raw": {"file_format": "raw"},
 }
 
@@ -108,7 +109,7 @@ SETTINGS = {
 def values_of(kind: str, folders: int, schema_id: int) -> list[bytes]:
     """As many different values as there are folders, about 100 bytes each; tiny ones for `raw`."""
     events = [event(i, MORNING - i * HOUR, "x" * 80) for i in range(folders)]
-    if kind == "avro":
+    if kind in ("avro", "parquet"):
         return [confluent(schema_id, value) for value in events]
     if kind == "jsonl":
         return [json.dumps(value).encode() for value in events]

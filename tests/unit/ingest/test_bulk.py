@@ -110,6 +110,7 @@ def test_avro_in_batches_leaves_what_single_records_leave(data):
         "on_schema_change": data.draw(st.sampled_from(["new_file", "fail"])),
         "include_key": data.draw(st.booleans()),
         "include_kafka_metadata": data.draw(st.booleans()),
+        "file_format": data.draw(st.sampled_from(["avro", "avro", "parquet"])),
         "codec": data.draw(st.sampled_from(["null", "snappy"])),
         "max_file_bytes": data.draw(st.sampled_from([1_024, 30_000, 10**6])),
         "max_file_records": data.draw(st.sampled_from([None, None, 7])),
@@ -264,3 +265,14 @@ def test_the_words_for_topics_that_are_never_taken_in_batches():
         assert word in why_not(task.settings["events"].config)
     task.configure(value_format="avro", schema=EVENT)
     assert why_not(task.settings["events"].config) == ""
+
+
+@pytest.mark.parametrize(("logical", "way"), [({}, "compiled"), ({"logicalType": "decimal"}, "reference")])
+def test_parquet_is_taken_in_batches_unless_decimals_have_to_be_proved(logical, way):
+    fields = [{"name": "price", "type": {"type": "bytes", "precision": 3, **logical}}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    values = [datum({"price": bytes([i])}, schema) for i in range(50)]
+    _, _, _, task = outcome(
+        STEPS["compiled"], values, batch=20, partitions=1, value_format="avro", schema=schema, file_format="parquet"
+    )
+    assert ways(task) == {way: 50}

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import zlib
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import avro.datafile
 import avro.io
 import fastavro
+import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
-from airflow_kafka_hdfs.exceptions import ConfigError
+from airflow_kafka_hdfs.ingest.datum.container import encode_long
 from airflow_kafka_hdfs.ingest.records import Outcome
-from airflow_kafka_hdfs.ingest.routes import sinks_for
 from airflow_kafka_hdfs.model import TimestampType
 from tests.fakes.registry import FakeRegistry
 from tests.unit.ingest.extracting import (
@@ -141,11 +142,114 @@ def test_avro_as_json_lines_and_as_raw():
     assert task.data(units[1])["raw/2026/01/01/08"] == [value]
 
 
-def test_parquet_is_not_taken_for_something_else():
+@pytest.mark.parametrize("codec", ["null", "snappy", "gzip", "zstandard"])
+def test_parquet_files_hold_the_records_of_all_partitions_and_tell_what_avro_files_tell(codec):
+    task = Task(per_poll=1)
+    task.topic(
+        partitions=2, value_format="avro_confluent", time_field="header.time", file_format="parquet", codec=codec
+    )
+    schema_id = task.registry.register("events", EVENT)
+    values = [event(i, country="NL" if i % 2 else None) for i in range(6)]
+    for i, value in enumerate(values):
+        task.cluster.produce("events", i // 3, confluent(schema_id, value), timestamp=MORNING)
+    unit = task.unit()
+    (entry,) = unit.files
+    content = task.store.files()[entry.staged]
+    assert sorted(task.records(entry), key=lambda record: record["id"]) == values
+    assert entry.path == f"{FOLDER}/events+20260101T000000Z-00000001+0+0.parquet"
+    assert entry.offsets == {0: (0, 2, 3), 1: (0, 2, 3)}
+    assert (entry.size, entry.records_out, entry.schema) == (len(content), 6, str(schema_id))
+    assert entry.digest == f"crc32:{zlib.crc32(content):08x}"
+    found = pq.read_metadata(io.BytesIO(content)).metadata
+    facts = {key.decode().removeprefix("kafka_hdfs."): text.decode() for key, text in found.items()}
+    assert json.loads(facts.pop("ranges")) == {"0": [0, [[0, 3]]], "1": [0, [[0, 3]]]}
+    assert json.loads(facts.pop("avro_schema")) == EVENT
+    del facts["version"]
+    assert facts == {
+        "pipeline": "p",
+        "plan": "20260101T000000Z-00000001",
+        "task": "0",
+        "index": "0",
+        "topic": "events",
+        "cluster_id": "fake-cluster",
+        "topic_id": entry.topic_id,
+        "schema": str(schema_id),
+    }
+
+
+@pytest.mark.parametrize(
+    ("value_format", "values", "expected"),
+    [
+        ("bytes", [b"a\x00", b"", None], [{"value": b"a\x00"}, {"value": b""}, {"value": None}]),
+        ("string", ["é".encode()], [{"value": "é"}]),
+        ("json", [b'{"a": 1}'], [{"value": '{"a": 1}'}]),
+    ],
+)
+def test_plain_values_in_parquet(value_format, values, expected):
+    task = one_topic(*values, value_format=value_format, file_format="parquet", on_null="write")
+    assert task.data(task.unit())[FOLDER] == expected
+
+
+def test_parquet_has_columns_of_kafka_s_own():
+    columns = {"include_key": True, "include_headers": True, "include_kafka_metadata": True}
     task = Task()
-    task.configure(file_format="parquet")
-    with pytest.raises(ConfigError, match="parquet"):
-        sinks_for(task.settings["events"].config, StandardCodecs())
+    task.topic(file_format="parquet", **columns)
+    task.cluster.produce("events", 0, b"v", timestamp=MORNING, key=b"k", headers=[("h", b"1"), ("h", None)])
+    assert task.data(task.unit())[FOLDER] == [
+        {
+            "value": b"v",
+            "_kafka_topic": "events",
+            "_kafka_partition": 0,
+            "_kafka_offset": 0,
+            "_kafka_timestamp": datetime(2026, 1, 1, 8, tzinfo=UTC),
+            "_kafka_timestamp_type": "create",
+            "_kafka_key": b"k",
+            "_kafka_headers": [{"key": "h", "value": b"1"}, {"key": "h", "value": None}],
+        }
+    ]
+
+
+def test_a_decimal_that_no_column_holds_is_bad_and_the_rest_is_written():
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "price", "type": price}]}
+    values = [datum({"price": data}, schema) for data in (b"\x7b", b"\x03\xe8", b"\x85")]
+    task = one_topic(*values, value_format="avro", schema=schema, file_format="parquet")
+    unit = task.unit()
+    assert task.data(unit)[FOLDER] == [{"price": Decimal("12.3")}, {"price": Decimal("-12.3")}]
+    (bad,) = task.bad(unit)
+    assert (bad["reason"], bad["value"]) == ("unencodable", values[1])
+
+
+def test_a_number_too_large_for_its_column_is_bad():  # fastavro decodes it all the same
+    schema = {"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}
+    task = one_topic(b"\x0e", encode_long(2**31), value_format="avro", schema=schema, file_format="parquet")
+    unit = task.unit()
+    assert task.data(unit)[FOLDER] == [{"n": 7}]
+    assert [bad["reason"] for bad in task.bad(unit)] == ["corrupt"]
+
+
+def test_records_of_a_schema_that_no_table_has_are_bad():
+    schema = {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}
+    task = Task()
+    task.topic(value_format="avro_confluent", file_format="parquet", max_bad_share=None)
+    schema_id = task.registry.register("events", schema)
+    task.cluster.produce("events", 0, confluent(schema_id, {"next": None}, schema), timestamp=MORNING)
+    (bad,) = task.bad(task.unit())
+    assert bad["reason"] == "unusable_schema"
+    assert "record R holds itself (at next)" in bad["detail"]
+
+
+def test_converters_may_leave_out_fields_with_defaults_in_parquet_too():
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
+    fields = [{"name": "n", "type": "long"}, {"name": "price", "type": ["null", price], "default": None}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+
+    def number(record):
+        return {"n": record.value}
+
+    changes = {"converters": [number], "convert_schema": schema, "file_format": "parquet"}
+    task = one_topic(b"7", value_format="json", **changes)
+    assert written(task) == [{"n": 7, "price": None}]
 
 
 # columns of Kafka's own

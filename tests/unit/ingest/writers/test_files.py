@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -14,8 +15,10 @@ from airflow_kafka_hdfs.exceptions import CorruptStateError
 from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES
 from airflow_kafka_hdfs.ingest.datum.packing import Span
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
-from airflow_kafka_hdfs.ingest.writers.files import Part
+from airflow_kafka_hdfs.ingest.writers.files import FileSet, Part
 from airflow_kafka_hdfs.ingest.writers.sinks import Closed, Sink, StreamSinks
+from tests.fakes.runtime import SerialWorkers
+from tests.fakes.store import InMemoryStore
 from tests.unit.ingest.extracting import HOUR, MORNING, Task
 
 
@@ -112,6 +115,33 @@ def test_small_records_end_a_file_at_most_one_block_behind_its_size():
     assert all(200_000 <= size < 265_000 for size in sizes[:-1])
 
 
+def test_parquet_files_end_at_most_one_row_group_behind_their_size():
+    task = Task()
+    task.topic(max_file_bytes=200_000, codec="null", file_format="parquet")
+    produce(task, *(b"%06d" % number * 20 for number in range(6_000)))
+    unit = task.unit()
+    assert len(unit.files) == 3
+    assert all(200_000 <= entry.size < 400_000 for entry in unit.files[:-1])
+    found = [record["value"] for entry in unit.files for record in task.records(entry)]
+    assert found == [b"%06d" % number * 20 for number in range(6_000)]
+
+
+def test_files_that_hold_too_much_together_write_the_largest_part_first():
+    class Holder:
+        def __init__(self, held):
+            self.held = held
+
+        def flush(self):
+            self.held = 0
+
+    files = FileSet(InMemoryStore(), "staging", SerialWorkers(), most_held=100)
+    held = [Holder(30), Holder(60), Holder(50)]
+    for number, holder in enumerate(held):
+        files._open[number] = SimpleNamespace(sink=holder)
+    files.relieve()
+    assert [holder.held for holder in held] == [30, 0, 50]
+
+
 def test_one_more_folder_than_files_may_be_open_closes_the_oldest():  # V36, bugs 58, 104
     task = Task(max_open_files=5)
     task.topic(value_format="json", file_format="jsonl", partition_fields=["n"])
@@ -158,7 +188,11 @@ def test_bytes_do_not_depend_on_how_records_arrive(one, other, codec):
     assert all(digest.startswith("crc32:") for digest, _ in contents[0].values())
 
 
-@given(st.lists(st.integers(0, 3_000), min_size=1, max_size=60), st.integers(1, 5), st.sampled_from(["avro", "raw"]))
+@given(
+    st.lists(st.integers(0, 3_000), min_size=1, max_size=60),
+    st.integers(1, 5),
+    st.sampled_from(["avro", "raw", "parquet"]),
+)
 @settings(max_examples=40, deadline=None)
 def test_chunks_make_the_same_files_as_single_records(sizes, cuts, file_format):
     """What a faster way hands over in chunks, cut at the ends of blocks, against the record by record way."""

@@ -1,0 +1,174 @@
+"""Parquet files from Avro containers in memory: read by polars, written by pyarrow.
+
+Two ways to the same columns:
+
+1. polars reads the container at once, several times faster than anything that makes an object per value;
+2. what it has no columns for (maps, unions of several types, null alone) is decoded by fastavro, value by value.
+
+Both give bare columns (numbers, bytes, text); logical types are put on afterwards by looking at the same memory
+differently, so that no library's idea of a calendar stands between a datum and its column.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import fastavro
+
+from airflow_kafka_hdfs.adapters.parquet_columns import Column, column_of
+from airflow_kafka_hdfs.exceptions import ConfigError, CorruptStateError
+from airflow_kafka_hdfs.ports.tables import ColumnType, TableFormat, TableWriter
+
+try:
+    import polars as pl
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError:  # said by `codecs.require_parquet`, before anything here is called
+    pl = pa = pq = None  # type: ignore[assignment]
+
+log = logging.getLogger(__name__)
+
+_CODECS = {"null": "none", "snappy": "snappy", "gzip": "gzip", "zstandard": "zstd"}
+_LEVELS = {"gzip": 1, "zstandard": 1}
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Files are closed side by side; the columns of one row group at a time are enough in memory."""
+
+
+class ParquetFormat(TableFormat):
+    """Parquet files of one codec.
+
+    Args:
+        codec: its name.
+
+    Raises:
+        ConfigError: another codec.
+    """
+
+    def __init__(self, codec: str) -> None:
+        if codec not in _CODECS:
+            raise ConfigError("codec", codec, _CODECS, "These are the codecs of Parquet files.")
+        self._codec = codec
+        self._columns: dict[ColumnType, Column] = {}
+
+    def writer(self, rows: ColumnType, metadata: Mapping[str, str]) -> TableWriter:
+        """A writer of one file."""
+        column = self._columns.get(rows)
+        if column is None:
+            column = self._columns[rows] = column_of(rows)
+            if not column.by_polars:
+                log.info("rows are decoded one by one for Parquet: polars has no columns for %s", ", ".join(odd(rows)))
+        return ParquetWriter(column, self._codec, metadata)
+
+
+def odd(column: ColumnType, path: str = "") -> list[str]:
+    """What of a type goes the way of fastavro, as `path: kind`."""
+    inner = column.inner
+    names = column.names or ("[]",) * len(inner)
+    found = [text for name, part in zip(names, inner, strict=True) for text in odd(part, f"{path}.{name}".lstrip("."))]
+    strange = column.kind in ("null", "map", "union") or (column.kind == "fixed" and not column.size)
+    return [f"{path}: {column.kind}", *found] if strange else found
+
+
+class ParquetWriter(TableWriter):
+    """One Parquet file.
+
+    Args:
+        column: of a row.
+        codec: its name.
+        metadata: key-values.
+    """
+
+    def __init__(self, column: Column, codec: str, metadata: Mapping[str, str]) -> None:
+        self._column = column
+        self._schema = pa.schema(list(column.type))
+        self._sink = _Sink()
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression=_CODECS[codec],
+            compression_level=_LEVELS.get(codec),
+            version="2.6",
+            store_schema=False,  # nothing of Arrow's own: every reader sees the same types
+        )
+        self._writer.add_key_value_metadata(dict(metadata))
+
+    def write(self, container: bytes, rows: int) -> bytes:
+        """One row group. Raises CorruptStateError if the container does not hold so many rows."""
+        with _ONE_AT_A_TIME:
+            bare = self._read(container)
+            if len(bare) != rows:
+                raise CorruptStateError("the row group in memory", f"{len(bare)} rows were read, {rows} were written")
+            dressed = self._column.dress(bare)
+            table = pa.Table.from_arrays(dressed.flatten(), schema=self._schema)
+            self._writer.write_table(table, row_group_size=rows)
+        return self._sink.take()
+
+    def finish(self) -> bytes:
+        """The footer."""
+        self._writer.close()
+        return self._sink.take()
+
+    def _read(self, container: bytes) -> Any:
+        """Rows as one array of bare groups."""
+        if self._column.by_polars:
+            frame = pl.read_avro(io.BytesIO(container))
+            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+            fields = [pa.field(name, kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)]
+            arrays = [_whole(chunks) for chunks in table.columns]
+            return pa.StructArray.from_arrays(arrays, fields=fields)
+        values = fastavro.reader(io.BytesIO(container), return_record_name=True, return_record_name_override=True)
+        plain = self._column.plain
+        return pa.array(values if plain is None else map(plain, values), self._column.bare)
+
+
+def _whole(chunks: Any) -> Any:
+    return chunks.chunk(0) if chunks.num_chunks == 1 else pa.concat_arrays(chunks.chunks)
+
+
+class _Sink:
+    """What pyarrow writes to; bytes are taken from it as they come."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> int:
+        """Take bytes."""
+        part = bytes(data)
+        self._parts.append(part)
+        self._size += len(part)
+        return len(part)
+
+    def tell(self) -> int:
+        """Bytes so far."""
+        return self._size
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    def readable(self) -> bool:
+        """It is not."""
+        return False
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is not."""
+        return False
+
+    def take(self) -> bytes:
+        """What came since the last time."""
+        data, self._parts = b"".join(self._parts), []
+        return data
