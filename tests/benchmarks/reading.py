@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import itertools
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 from fastavro.write import Writer
 
@@ -20,9 +22,11 @@ from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
 from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.ingest.datum import tiers
-from airflow_kafka_hdfs.ingest.datum.container import AvroContainerWriter, sync_marker
+from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES, AvroContainerWriter, Chunk, sync_marker
 from airflow_kafka_hdfs.ingest.datum.packing import Batch, FixedPlaces, Packer, Route, batch_size
 from airflow_kafka_hdfs.ingest.datum.program import compile_program
+from airflow_kafka_hdfs.ingest.writers.columns import ParquetSinks
+from airflow_kafka_hdfs.ingest.writers.sinks import OpenAs, Sink
 from airflow_kafka_hdfs.ports.schemas import Compressor
 from tests.benchmarks.data import FRAME, PARTITIONS, Dataset
 from tests.benchmarks.measuring import Sample, Stopwatch
@@ -44,6 +48,20 @@ class ZlibCompressor:
 
 def _compressor(codec: str) -> Compressor:
     return ZlibCompressor() if codec == "zlib" else StandardCodecs().block(codec)
+
+
+@dataclass
+class _Chunks:
+    """A sink as a writer of chunks."""
+
+    sink: Sink
+
+    def extend(self, chunks: Iterable[Chunk]) -> None:
+        for data, count in chunks:
+            self.sink.append(data, count)
+
+    def close(self) -> None:
+        self.sink.close()
 
 
 @dataclass
@@ -93,21 +111,57 @@ class Reading:
 
     def extract(self, tier_name: str, codec: str = "null") -> Sample:
         """The product's reader, a tier of the fast path, the product's writer and local store."""
+
+        def opened(store: LocalStore, name: str) -> AvroContainerWriter:
+            return AvroContainerWriter(
+                store.create(name),
+                schema=self.dataset.schema_text,
+                compressor=_compressor(codec),
+                sync=sync_marker(name),
+            )
+
+        return self._packed(tier_name, opened, lambda writer: (writer.fill, writer.limit))
+
+    def columns(self, tier_name: str) -> Sample:
+        """The same into Parquet, snappy."""
+        sinks = ParquetSinks(StandardCodecs(), "snappy", 1 << 29)
+
+        def opened(store: LocalStore, name: str) -> _Chunks:
+            how = OpenAs(schema=self.dataset.schema_text, sync=sync_marker(name), metadata={})
+            return _Chunks(sinks.open(store.create(name), how))
+
+        return self._packed(tier_name, opened, lambda writer: (writer.sink.fill, BLOCK_BYTES))
+
+    def dicts(self) -> Sample:
+        """Parquet as it is made elsewhere: decode each record to a dict, make a table of dicts, snappy."""
+        settings = KafkaSettings({"bootstrap.servers": self.servers}).for_consumer()
+        parsed = fastavro.parse_schema(self.dataset.schema)
+        hours: dict[int, list[Any]] = {}
+        watch = Stopwatch()
+        total = 0
+        for messages in self._consume(settings, watch):
+            for message in messages:
+                value: Any = fastavro.schemaless_reader(io.BytesIO(message.value()[5:]), parsed)
+                hours.setdefault(value["header"]["time"] // HOUR, []).append(value)
+            total += len(messages)
+        for values in hours.values():
+            pq.write_table(pa.Table.from_pylist(values), self._path())
+        watch.stop()
+        self._clear()
+        return watch.sample(total)
+
+    def _packed(
+        self, tier_name: str, opened: Callable[[LocalStore, str], Any], filled: Callable[[Any], tuple[int, int]]
+    ) -> Sample:
         tier = tiers.choose(tier_name)
         store = LocalStore(self.folder)
-        writers: dict[Any, AvroContainerWriter] = {}
+        writers: dict[Any, Any] = {}
 
         def room(_target: int, key: Any) -> tuple[int, int]:
             writer = writers.get(key)
             if writer is None:
-                name = self._path().name
-                writer = writers[key] = AvroContainerWriter(
-                    store.create(name),
-                    schema=self.dataset.schema_text,
-                    compressor=_compressor(codec),
-                    sync=sync_marker(name),
-                )
-            return writer.fill, writer.limit
+                writer = writers[key] = opened(store, self._path().name)
+            return filled(writer)
 
         packer = Packer(
             routes={FRAME: Route(program=compile_program(self.dataset.schema, "header.time"))},

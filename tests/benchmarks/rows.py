@@ -97,6 +97,20 @@ ROWS = [
         target=0.55,
     ),
     Row(id="tuned-default", name="tuned ÷ default client", over="bare first-120", under="untuned first-120", target=3),
+    Row(
+        id="parquet-dicts",
+        name="Parquet: columns ÷ dicts, 120 B",
+        over="parquet first-120",
+        under="dicts first-120",
+        target=4,
+    ),
+    Row(
+        id="parquet-dicts-2k",
+        name="Parquet: columns ÷ dicts, 2 KB",
+        over="parquet first-2k",
+        under="dicts first-2k",
+        target=2,
+    ),
     Row(id="splice-recode", name="splice ÷ decode/encode", over="splice", under="resolve", target=20),
     Row(
         id="walk-compiled-numpy",
@@ -226,6 +240,10 @@ def kafka_cases(topics: Mapping[str, Reading]) -> dict[str, Case]:
         found[f"bare {name}"] = reading.bare
         found[f"numpy {name}"] = partial(reading.extract, "numpy")
         found[f"compiled {name}"] = partial(reading.extract, "compiled")
+    for name in ("first-120", "first-2k"):
+        whole = topics[name]
+        found[f"parquet {name}"] = partial(whole.columns, "compiled")
+        found[f"dicts {name}"] = Reading(whole.servers, whole.folder, whole.dataset, max(whole.count // 10, 1)).dicts
     first = topics["first-120"]
     part = Reading(first.servers, first.folder, first.dataset, max(first.count // 10, 1))
     found |= {
