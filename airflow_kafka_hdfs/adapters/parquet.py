@@ -15,6 +15,7 @@ import io
 import logging
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import fastavro
@@ -53,16 +54,39 @@ class ParquetFormat(TableFormat):
         if codec not in _CODECS:
             raise ConfigError("codec", codec, _CODECS, "These are the codecs of Parquet files.")
         self._codec = codec
-        self._columns: dict[ColumnType, Column] = {}
+        self._rows: dict[ColumnType, _Rows] = {}
 
     def writer(self, rows: ColumnType, metadata: Mapping[str, str]) -> TableWriter:
         """A writer of one file."""
-        column = self._columns.get(rows)
-        if column is None:
-            column = self._columns[rows] = column_of(rows)
+        found = self._rows.get(rows)
+        if found is None:
+            column = column_of(rows)
+            schema = pa.schema(list(column.type))
+            found = self._rows[rows] = _Rows(column, schema, text_columns(schema))
             if not column.by_polars:
                 log.info("rows are decoded one by one for Parquet: polars has no columns for %s", ", ".join(odd(rows)))
-        return ParquetWriter(column, self._codec, metadata)
+        return ParquetWriter(found, self._codec, metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of one type.
+
+    Attributes:
+        texts: paths of the columns of text.
+    """
+
+    column: Column
+    schema: Any
+    texts: list[str]
+
+
+def text_columns(schema: Any) -> list[str]:
+    """Paths of the columns of text in a file of an Arrow schema, as the writer itself names them."""
+    empty = io.BytesIO()
+    pq.write_table(schema.empty_table(), empty, store_schema=False)
+    columns = pq.ParquetFile(empty).schema
+    return [columns.column(i).path for i in range(len(columns)) if columns.column(i).logical_type.type == "STRING"]
 
 
 def odd(column: ColumnType, path: str = "") -> list[str]:
@@ -78,14 +102,14 @@ class ParquetWriter(TableWriter):
     """One Parquet file.
 
     Args:
-        column: of a row.
+        rows: their columns.
         codec: its name.
         metadata: key-values.
     """
 
-    def __init__(self, column: Column, codec: str, metadata: Mapping[str, str]) -> None:
-        self._column = column
-        self._schema = pa.schema(list(column.type))
+    def __init__(self, rows: _Rows, codec: str, metadata: Mapping[str, str]) -> None:
+        self._column = rows.column
+        self._schema = rows.schema
         self._sink = _Sink()
         self._writer = pq.ParquetWriter(
             self._sink,
@@ -93,6 +117,8 @@ class ParquetWriter(TableWriter):
             compression=_CODECS[codec],
             compression_level=_LEVELS.get(codec),
             version="2.6",
+            # Numbers and bytes seldom repeat as a whole: files were larger with dictionaries of them, and took longer.
+            use_dictionary=rows.texts or False,
             store_schema=False,  # nothing of Arrow's own: every reader sees the same types
         )
         self._writer.add_key_value_metadata(dict(metadata))

@@ -250,6 +250,27 @@ def test_row_groups_end_by_bytes_and_a_file_tells_what_it_holds():
     assert [footer.row_group(i).num_rows for i in range(footer.num_row_groups)] == [21, 21, 8]
 
 
+def test_text_has_dictionaries_wherever_it_stands_and_numbers_have_none():
+    inner = record(("t", "string"), ("n", "long"), name="Inner")
+    schema = record(
+        ("t", ["null", "string"]),
+        ("b", "bytes"),
+        ("list", {"type": "array", "items": inner}),
+        ("map", {"type": "map", "values": "string"}),
+        ("e", {"type": "enum", "name": "E", "symbols": ["A"]}),
+    )
+    value = {"t": Branch(1, "x"), "b": b"x", "list": [{"t": "x", "n": 1}], "map": {"k": "v"}, "e": "A"}
+    group = written(schema, [encode(schema, value)]).metadata.row_group(0)
+    columns = [group.column(i) for i in range(group.num_columns)]
+    assert [column.path_in_schema for column in columns if column.has_dictionary_page] == [
+        "t",
+        "list.list.element.t",
+        "map.key_value.key",
+        "map.key_value.value",
+        "e",
+    ]
+
+
 def test_equal_rows_make_equal_bytes():
     schema = record(("a", "long"), ("m", {"type": "map", "values": "int"}))
     datums = [encode(schema, {"a": i, "m": {"k": i}}) for i in range(100)]
