@@ -95,6 +95,17 @@ def test_the_sdist_builds_alone(built):
         names = tar.getnames()
     assert any(name.endswith("/pyproject.toml") for name in names)
     assert any(name.endswith("/airflow_kafka_hdfs/task_group.py") for name in names)
+    assert any(name.count("/") == 1 and name.endswith("/LICENSE") for name in names)
+
+
+def test_the_licence_is_declared_and_comes_with_the_wheel(wheel):
+    archive = zipfile.ZipFile(wheel)
+    (text,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("licenses/LICENSE")]
+    assert text == (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "Version 2.0, January 2004" in text
+    (metadata,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+    assert {"License-Expression: Apache-2.0", "License-File: LICENSE"} <= set(metadata.splitlines())
 
 
 def test_every_module_and_every_public_name_can_be_imported(installed):
