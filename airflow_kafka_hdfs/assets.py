@@ -39,7 +39,9 @@ def topic_asset(topic: str, cluster: str = "kafka_default") -> Asset:
 def dataset_asset(destination: str, topic: str, storage_conn_id: str | None = None) -> Asset:
     """The files of one topic: `<dataset uri>/<topic>`.
 
-    Its events say that something changed; they carry no partitions, so that `schedule=[dataset_asset(…)]` works.
+    Its events say that something changed; they carry no partitions, so that `schedule=[dataset_asset(…)]` works. Only
+    in a run that is for a partition itself Airflow gives the run's own key to every event that has none, this one too:
+    such a run starts no DAG that is scheduled on the dataset alone. Schedule that on `partition_asset`.
 
     Args:
         destination: the `destination` (or `dataset_uri`) argument of the ingestion.

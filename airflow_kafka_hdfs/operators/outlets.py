@@ -232,8 +232,16 @@ def _probe(assets: JobAssets, by_topic: Mapping[str, Sequence[TopicNews]]) -> di
 
 
 def _shared(assets: JobAssets, by_topic: Mapping[str, Sequence[TopicNews]]) -> dict[str, Any]:
-    newest = max((items[-1].extra for items in by_topic.values()), key=lambda extra: extra["n"])
-    return {"pipeline": assets.pipeline, "n": newest["n"], "kind": newest["kind"]}
+    """What the commits did to all topics together: that of the newest commit, older ones in `recovered`."""
+    commits: dict[int, dict[str, Any]] = {}
+    for item in (item for items in by_topic.values() for item in items):
+        extra = item.extra
+        told = commits.setdefault(extra["n"], {"n": extra["n"], "kind": extra["kind"], "counts": {}, "late": 0})
+        told["late"] += extra["late"]
+        for name, value in extra["counts"].items():
+            told["counts"][name] = told["counts"].get(name, 0) + value
+    *older, newest = (commits[n] for n in sorted(commits))
+    return {"pipeline": assets.pipeline, **newest, **({"recovered": older} if older else {})}
 
 
 def _add(outlets: list[Asset | AssetAlias], asset: Asset | AssetAlias) -> None:

@@ -222,7 +222,8 @@ class TestConfirm:
 
 class TestSend:
     def news(self, n: int, topic: str = "events", *moments: str) -> TopicNews:
-        return TopicNews(topic=topic, extra={"n": n, "kind": "forward"}, moments=frozenset(moments))
+        extra = {"n": n, "kind": "forward", "counts": {"written": n, "files": 1}, "late": 2}
+        return TopicNews(topic=topic, extra=extra, moments=frozenset(moments))
 
     def assets(self, **changes: Any) -> JobAssets:
         body = {"topics": ("events", "other"), "base": "file:///data", "cluster": "c", "pipeline": "p"}
@@ -237,9 +238,18 @@ class TestSend:
         dataset, partitions = Asset(name="file:///data/events", uri="file:///data/events"), sent.outlets[1]
         assert sent.outlets[0] == dataset
         assert events[dataset].extra["n"] == 5
-        assert events[dataset].extra["recovered"] == [{"n": 3, "kind": "forward"}]
+        assert events[dataset].extra["recovered"] == [self.news(3).extra]
         assert events[partitions].partition_keys == {"2026-01-01T00:00:00", "2026-01-01T01:00:00"}
         assert sent.probe == {"name": dataset.name, "uri": dataset.uri, "n": 5}
+
+    def test_a_shared_partition_asset_tells_of_older_commits_too(self):
+        events = OutletEventAccessors()
+        moment = "2026-01-01T00:00:00Z"
+        news = [self.news(3, "a", moment), self.news(5, "a", moment), self.news(5, "b", moment)]
+        sent = send(events, self.assets(topics=None), news)
+        extra = events[sent.outlets[1]].extra
+        assert (extra["n"], extra["counts"], extra["late"]) == (5, {"written": 10, "files": 2}, 4)
+        assert extra["recovered"] == [self.news(3).extra]
 
     def test_a_topic_that_the_job_no_longer_has_gets_no_event(self):
         sent = send(OutletEventAccessors(), self.assets(), [self.news(3, "gone")])
@@ -263,6 +273,8 @@ class TestSend:
             "file:///data/b",
         ]
         assert events[sent.outlets[1]].partition_keys == {"a|2026-01-01T00:00:00"}
+        told = {"pipeline": "p", "n": 3, "kind": "forward", "counts": {"written": 6, "files": 2}, "late": 4}
+        assert events[sent.outlets[1]].extra == told
         assert sent.probe == {"alias": "p", "n": 3}
 
 
