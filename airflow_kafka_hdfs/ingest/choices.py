@@ -47,6 +47,8 @@ class TimeUnit(StrEnum):
     NANOS = "ns"
     ISO = "iso"
     """ISO 8601 text."""
+    DAYS = "day"
+    """Days since the epoch: what Avro's `date` type tells by itself; nobody can choose it."""
 
 
 class Granularity(StrEnum):

@@ -20,12 +20,14 @@ _INTEGER_TEXT = re.compile(r"-?[0-9]{1,19}")
 _ZONE_TEXT = re.compile(r"\s*(?:UTC|GMT)$", re.IGNORECASE)
 _MILLISECOND = timedelta(milliseconds=1)
 
-_PER_SECOND = {
-    TimeUnit.SECONDS: 1,
-    TimeUnit.MILLIS: 1_000,
-    TimeUnit.MICROS: 1_000_000,
-    TimeUnit.NANOS: 1_000_000_000,
+_TO_MILLIS = {
+    TimeUnit.DAYS: (86_400_000, 1),  # midnight UTC, as what a decoder makes of a date
+    TimeUnit.SECONDS: (1_000, 1),
+    TimeUnit.MILLIS: (1, 1),
+    TimeUnit.MICROS: (1, 1_000),
+    TimeUnit.NANOS: (1, 1_000_000),
 }
+"""Factor and divisor."""
 
 
 def millis_of(moment: datetime) -> int:
@@ -60,7 +62,7 @@ def to_millis(value: Any, unit: TimeUnit) -> int:
         DecodeError: `bad_time`: null, another type, or no time.
     """
     if type(value) is int and unit is not TimeUnit.ISO:  # nearly all
-        return value if unit is TimeUnit.MILLIS else value * 1_000 // _PER_SECOND[unit]
+        return value if unit is TimeUnit.MILLIS else _in_millis(value, unit)
     if isinstance(value, datetime):
         return millis_of(value)
     if isinstance(value, date):
@@ -70,10 +72,15 @@ def to_millis(value: Any, unit: TimeUnit) -> int:
             return parse_iso(value)
         if not _INTEGER_TEXT.fullmatch(value):
             raise DecodeError(BadReason.BAD_TIME, f"{value[:60]!r} is no whole number; time_unit is {unit.value!r}")
-        return int(value) * 1_000 // _PER_SECOND[unit]
+        return _in_millis(int(value), unit)
     if isinstance(value, int) and not isinstance(value, bool):
         raise DecodeError(BadReason.BAD_TIME, f"the number {value} is no ISO 8601 text; time_unit is 'iso'")
     raise DecodeError(BadReason.BAD_TIME, f"a {type(value).__name__} is no time: {value!r:.60}")
+
+
+def _in_millis(number: int, unit: TimeUnit) -> int:
+    factor, divisor = _TO_MILLIS[unit]
+    return number * factor // divisor
 
 
 def find_field(value: Any, path: tuple[str, ...]) -> Any:

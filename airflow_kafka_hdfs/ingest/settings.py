@@ -266,7 +266,7 @@ def topic_settings(values: Mapping[str, Any], limits: Limits | None = None) -> T
         converters=tuple(map(reference, converters)),
         convert_schema=args.avro_schema("convert_schema", values["convert_schema"]),
         time_field=args.optional_text("time_field", values["time_field"]),
-        time_unit=args.choice("time_unit", values["time_unit"], TimeUnit),
+        time_unit=_time_unit(values["time_unit"]),
         granularity=granularity,
         path_pattern=PATTERNS[granularity] if pattern is None else args.text("path_pattern", pattern),
         timezone=_zone(values["timezone"]),
@@ -335,6 +335,10 @@ def _converters(value: object) -> tuple[Callable[..., Any], ...]:
         if not callable(item):
             raise ConfigError("converters", item, allowed)
     return tuple(value)
+
+
+def _time_unit(value: object) -> TimeUnit:
+    return TimeUnit(args.word("time_unit", value, [unit.value for unit in TimeUnit if unit is not TimeUnit.DAYS]))
 
 
 def _zone(value: object) -> str:

@@ -27,6 +27,7 @@ _TIMESTAMPS = {
     "local-timestamp-millis": TimeUnit.MILLIS,
     "local-timestamp-micros": TimeUnit.MICROS,
     "local-timestamp-nanos": TimeUnit.NANOS,
+    "date": TimeUnit.DAYS,
 }
 
 

@@ -123,6 +123,7 @@ def test_line_formats_are_uncompressed_unless_told_otherwise(file_format):
         ({"topics": ["a", "a"]}, "it stands there twice"),
         ({"topics": ["ev.*"]}, "topics: got 'ev.*'.*regexes go into TopicFilter"),
         ({"topics": ["a/b"]}, "topics: got 'a/b'"),
+        ({"time_unit": "day"}, "time_unit: got 'day'; allowed: s, ms, us, ns, iso"),
         # combinations
         ({"codec": "gzip"}, "codec: got 'gzip'; allowed: snappy, zstandard, deflate, null. file_format is 'avro'"),
         ({"file_format": "jsonl", "codec": "snappy"}, "codec: got 'snappy'; allowed: null, gzip, zstandard"),

@@ -116,3 +116,10 @@ def test_numbers_and_texts_of_one_moment_agree(moment, unit):
     scale = {TimeUnit.SECONDS: 1, MS: 1_000, TimeUnit.MICROS: 1_000_000}[unit]
     micros = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     assert to_millis(micros * scale // 1_000_000, unit) in (millis, millis // 1_000 * 1_000)
+
+
+def test_a_date_is_its_midnight_in_utc_as_number_and_as_what_a_decoder_makes_of_it():
+    day = date(2026, 1, 31)
+    midnight = millis_of(datetime(2026, 1, 31, tzinfo=UTC))
+    assert to_millis((day - date(1970, 1, 1)).days, TimeUnit.DAYS) == to_millis(day, TimeUnit.MILLIS) == midnight
+    assert to_millis(-1, TimeUnit.DAYS) == -86_400_000

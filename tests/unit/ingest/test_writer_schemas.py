@@ -76,7 +76,7 @@ def test_types_at_a_path(schema, path, found):
         (["null", MICROS], TimeUnit.MICROS),
         ({"type": "long", "logicalType": "local-timestamp-nanos"}, TimeUnit.NANOS),
         ("long", None),
-        ({"type": "int", "logicalType": "date"}, None),
+        ({"type": "int", "logicalType": "date"}, TimeUnit.DAYS),
     ],
 )
 def test_a_timestamp_type_tells_the_unit(kind, unit):
