@@ -7,6 +7,7 @@ values, no rendered templates.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
@@ -188,4 +189,9 @@ def message_key(envelope: Envelope) -> bytes:
 def _event_id(kind: str, envelope: Envelope, *key: str) -> str:
     run = envelope.run
     about = digest(kind, envelope.job.instance, envelope.job.dag_id, run.run_id, str(run.clear_number), *key)
-    return str(uuid.uuid5(_NAMES, about))
+    # As `uuid.uuid5`, which takes several times as long.
+    data = bytearray(hashlib.sha1(_NAMES.bytes + about.encode(), usedforsecurity=False).digest()[:16])
+    data[6] = data[6] & 0x0F | 0x50
+    data[8] = data[8] & 0x3F | 0x80
+    text = data.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -48,8 +48,8 @@ class JobFacts:
             messages: run and edge messages of the batch, superseded ones too.
         """
         jobs = dict(self._stored)
-        for message in messages:
-            fresh = _job_row(message)
+        for message, event_id in _newest_of_each_envelope(messages):
+            fresh = _job_row(message, event_id)
             have = jobs.get(fresh.job_id)
             jobs[fresh.job_id] = fresh if have is None else _merge_jobs(have, fresh)
         changed: dict[str, list[RunRow]] = {}
@@ -160,7 +160,19 @@ def _recent(job: JobRow, rows: list[RunRow]) -> dict[str, Any]:
     }
 
 
-def _job_row(message: JobMessage) -> JobRow:
+def _newest_of_each_envelope(messages: Iterable[JobMessage]) -> Iterable[tuple[JobMessage, str]]:
+    """One message for each envelope, since all with one say the same of the job, and the highest of their ids."""
+    found: dict[int, tuple[JobMessage, str]] = {}
+    for message in messages:
+        key = id(message.envelope)
+        have = found.get(key)
+        event_id = message.event_id
+        if have is None or event_id > have[1]:
+            found[key] = message, event_id
+    return found.values()
+
+
+def _job_row(message: JobMessage, event_id: str) -> JobRow:
     job, run = message.envelope.job, message.envelope.run
     return JobRow(
         job_id=job.job_id,
@@ -176,7 +188,7 @@ def _job_row(message: JobMessage) -> JobRow:
         first_seen=run.run_after,
         last_seen=run.run_after,
         emitted_at=message.envelope.emitted_at,
-        event_id=message.event_id,
+        event_id=event_id,
     )
 
 

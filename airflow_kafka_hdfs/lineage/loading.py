@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, WarehouseUnavailableError
 from airflow_kafka_hdfs.lineage.events import Message, MessageError
-from airflow_kafka_hdfs.lineage.merging import GraphCache, Merge, Merged
+from airflow_kafka_hdfs.lineage.graph_cache import GraphCache
+from airflow_kafka_hdfs.lineage.merging import Merge, Merged
 from airflow_kafka_hdfs.lineage.message_json import decode
 from airflow_kafka_hdfs.lineage.storage_text import pack
 from airflow_kafka_hdfs.ports.lineage import Letter, LetterBox, LetterSource, LoadTransaction, Warehouse

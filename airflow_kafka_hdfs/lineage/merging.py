@@ -8,18 +8,18 @@ edge is summed up from its runs. A guess that could depend on the order of arriv
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_hdfs.lineage.edge_sums import EdgeSums
 from airflow_kafka_hdfs.lineage.events import EdgeMessage, Message, RunMessage, TaskIoMessage
-from airflow_kafka_hdfs.lineage.expansion import declared_pairs, run_lineage
+from airflow_kafka_hdfs.lineage.expansion import run_lineage
+from airflow_kafka_hdfs.lineage.graph_cache import GraphCache, PairRow, RunPairs
 from airflow_kafka_hdfs.lineage.identity import ALIAS_NAMESPACE, DatasetId
 from airflow_kafka_hdfs.lineage.job_facts import JobFacts
 from airflow_kafka_hdfs.lineage.message_json import decode_facts, decode_report, encode_facts, encode_report, filled
-from airflow_kafka_hdfs.lineage.pairs import Options, PairState
+from airflow_kafka_hdfs.lineage.pairs import PairState
 from airflow_kafka_hdfs.lineage.registration import Registration
 from airflow_kafka_hdfs.lineage.storage_text import pack, unpack
 from airflow_kafka_hdfs.lineage.workflow import Workflow, decode_workflow, encode_workflow
@@ -29,7 +29,6 @@ from airflow_kafka_hdfs.ports.lineage_rows import EdgeRunRow, JobVersionRow, Run
 RunKey = tuple[str, str]
 FROM_GRAPH = "graph"
 FROM_MESSAGE = "message"
-_CACHED_GRAPHS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,37 +49,6 @@ class Merged:
     waiting: int = 0
 
 
-class GraphCache:
-    """Task graphs by hash with the pairs that they promise, so that a steady DAG is decoded once."""
-
-    def __init__(self, size: int = _CACHED_GRAPHS) -> None:
-        self._size = size
-        self._graphs: OrderedDict[str, Workflow] = OrderedDict()
-        self._declared: OrderedDict[tuple[str, Options], frozenset[tuple[DatasetId, DatasetId]]] = OrderedDict()
-
-    def get(self, structure_hash: str) -> Workflow | None:
-        """The graph, None if it is not cached."""
-        return self._graphs.get(structure_hash)
-
-    def add(self, structure_hash: str, graph: Workflow) -> None:
-        """Keep a graph; the oldest ones go."""
-        self._graphs[structure_hash] = graph
-        while len(self._graphs) > self._size:
-            self._graphs.popitem(last=False)
-
-    def declared(
-        self, structure_hash: str, graph: Workflow, options: Options
-    ) -> frozenset[tuple[DatasetId, DatasetId]]:
-        """The pairs that the graph promises."""
-        key = (structure_hash, options)
-        found = self._declared.get(key)
-        if found is None:
-            found = self._declared[key] = declared_pairs(graph, options)
-            while len(self._declared) > self._size:
-                self._declared.popitem(last=False)
-        return found
-
-
 @dataclass(slots=True)
 class _RunState:
     """One touched run while it is merged."""
@@ -90,6 +58,7 @@ class _RunState:
     reports: dict[tuple[str, int], TaskIoRow] = field(default_factory=dict)
     edges: dict[tuple[str, str], EdgeRunRow] = field(default_factory=dict)
     told: dict[tuple[str, str], EdgeRunRow] = field(default_factory=dict)
+    fresh_told: list[EdgeMessage] = field(default_factory=list)
     fresh_reports: list[TaskIoRow] = field(default_factory=list)
 
 
@@ -168,11 +137,7 @@ class Merge:
                 state.reports[key] = report
                 state.fresh_reports.append(report)
         elif message.target.dataset.namespace != ALIAS_NAMESPACE:
-            edge = _edge_row(message)
-            pair = (edge.source_id, edge.target_id)
-            told = state.told.get(pair)
-            if told is None or _edge_rank(edge) > _edge_rank(told):
-                state.told[pair] = edge
+            state.fresh_told.append(message)
 
     def _write_versions(self, messages: Iterable[RunMessage]) -> tuple[tuple[str, ...], tuple[str, ...], int]:
         batch = list(messages)
@@ -259,12 +224,25 @@ class Merge:
 
     def _derive(self, key: RunKey, state: _RunState) -> None:
         row = state.row
-        told = max((edge.clear_number for edge in state.told.values()), default=-1)
+        told = max(
+            (
+                *(edge.clear_number for edge in state.told.values()),
+                *(message.envelope.run.clear_number for message in state.fresh_told),
+            ),
+            default=-1,
+        )
         graph = self._graph(row) if row is not None and row.clear_number >= told else None
         if row is not None and graph is not None:
             edges, row = self._from_graph(row, graph, state)
             state.row = row
         else:
+            # Only here do single messages matter: while the graph is known, pairs are derived from it.
+            for message in state.fresh_told:
+                fresh = _edge_row(message)
+                pair = (fresh.source_id, fresh.target_id)
+                have = state.told.get(pair)
+                if have is None or _edge_rank(fresh) > _edge_rank(have):
+                    state.told[pair] = fresh
             clear = max(told, row.clear_number if row is not None else 0)
             edges = {pair: edge for pair, edge in state.told.items() if edge.clear_number == clear}
             if row is not None and edges:
@@ -277,12 +255,36 @@ class Merge:
     def _from_graph(
         self, row: RunRow, graph: Workflow, state: _RunState
     ) -> tuple[dict[tuple[str, str], EdgeRunRow], RunRow]:
+        bodies = tuple(sorted(r.body for r in state.reports.values() if r.clear_number == row.clear_number))
+        found = self._cache.derived(
+            (row.structure_hash, row.facts, bodies), lambda: self._run_pairs(row, graph, bodies)
+        )
+        rows = {
+            (pair.source_id, pair.target_id): EdgeRunRow(
+                job_id=row.job_id,
+                run_id=row.run_id,
+                source_id=pair.source_id,
+                target_id=pair.target_id,
+                run_after=row.run_after,
+                state=pair.state,
+                outcome=row.outcome,
+                evidence=pair.evidence,
+                instances=pair.instances,
+                path=pair.path,
+                declared=pair.declared,
+                origin=FROM_GRAPH,
+                clear_number=row.clear_number,
+                columns=pair.columns,
+                emitted_at=row.emitted_at,
+            )
+            for pair in found.pairs
+        }
+        return rows, _changed(row, found.changes)
+
+    def _run_pairs(self, row: RunRow, graph: Workflow, bodies: tuple[str, ...]) -> RunPairs:
+        """The pairs of a run, as far as they do not depend on which run it is."""
         facts, options = decode_facts(json.loads(unpack(row.facts)))
-        reports = [
-            decode_report(json.loads(unpack(report.body)))
-            for report in state.reports.values()
-            if report.clear_number == row.clear_number
-        ]
+        reports = [decode_report(json.loads(unpack(body))) for body in bodies]
         declared = self._cache.declared(row.structure_hash, graph, options)
         found = run_lineage(graph, facts, reports, options, declared)
         columns: dict[tuple[DatasetId, DatasetId], list[list[Any]]] = {}
@@ -290,34 +292,27 @@ class Merge:
             columns.setdefault((edge.source, edge.target), []).append(
                 [edge.source_field, edge.target_field, edge.direct, edge.subtype, edge.masking]
             )
-        rows = {}
-        for pair in found.derivation.pairs:
-            ends = (pair.source, pair.target)
-            source_id, target_id = pair.source.key, pair.target.key
-            rows[source_id, target_id] = EdgeRunRow(
-                job_id=row.job_id,
-                run_id=row.run_id,
-                source_id=source_id,
-                target_id=target_id,
-                run_after=row.run_after,
-                state=pair.state.value,
-                outcome=row.outcome,
-                evidence=" ".join(pair.evidence),
-                instances=pair.instances,
-                path=_text(list(pair.path)),
-                declared=ends in found.declared,
-                origin=FROM_GRAPH,
-                clear_number=row.clear_number,
-                columns=_text(columns[ends]) if ends in columns else "",
-                emitted_at=row.emitted_at,
-            )
-        changes = {
-            "pairs": found.derivation.count,
-            "compressed": found.derivation.compressed,
-            "attempts": found.attempts,
-            "incomplete": _text(list(found.incomplete)),
-        }
-        return rows, _changed(row, changes)
+        return RunPairs(
+            pairs=tuple(
+                PairRow(
+                    source_id=pair.source.key,
+                    target_id=pair.target.key,
+                    state=pair.state.value,
+                    evidence=" ".join(pair.evidence),
+                    instances=pair.instances,
+                    path=_text(list(pair.path)),
+                    declared=(pair.source, pair.target) in found.declared,
+                    columns=_text(columns[pair.source, pair.target]) if (pair.source, pair.target) in columns else "",
+                )
+                for pair in found.derivation.pairs
+            ),
+            changes={
+                "pairs": found.derivation.count,
+                "compressed": found.derivation.compressed,
+                "attempts": found.attempts,
+                "incomplete": _text(list(found.incomplete)),
+            },
+        )
 
 
 def _changed(row: RunRow, changes: Mapping[str, Any]) -> RunRow:

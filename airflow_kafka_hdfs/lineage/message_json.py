@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, replace
-from datetime import UTC, datetime
-from functools import cache
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from airflow_kafka_hdfs.exceptions import LineageError
 from airflow_kafka_hdfs.lineage.columns import ColumnEdge
+from airflow_kafka_hdfs.lineage.envelope_json import envelope_of, texts, whole
 from airflow_kafka_hdfs.lineage.events import (
     DatasetDetail,
     EdgeMessage,
     Envelope,
-    Job,
     Message,
     MessageError,
     Run,
     RunMessage,
     TaskIoMessage,
-    Versions,
 )
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.pairs import Flow, Intermediates, Options, PairState
@@ -30,6 +28,7 @@ from airflow_kafka_hdfs.lineage.workflow import (
     RunFacts,
     TaskIo,
     decode_columns,
+    decode_dataset,
     decode_datasets,
     decode_explicit,
     decode_uses,
@@ -46,9 +45,6 @@ MAX_DESCRIPTION = 2_000
 MAX_PATH = 50
 MAX_COLUMNS = 500
 MAX_BYTES = 256 * 1024
-MAX_TEXT = 20_000
-
-_TIMES = ("logical_date", "run_after", "started_at", "ended_at")
 
 
 def encode(message: Message) -> bytes:
@@ -222,8 +218,8 @@ def decode_report(body: Mapping[str, Any]) -> TaskIo:
     datasets = decode_datasets(body["datasets"])
     return TaskIo(
         task_id=key_text(body["task_id"]),
-        map_index=_whole(body["map_index"]),
-        try_number=_whole(body["try_number"]),
+        map_index=whole(body["map_index"]),
+        try_number=whole(body["try_number"]),
         state=str(body["state"]),
         reads=decode_uses(body["in"], datasets),
         writes=decode_uses(body["out"], datasets),
@@ -268,80 +264,20 @@ def decode(data: bytes | None) -> Message:
     if not isinstance(kind, str) or kind not in _READERS:
         raise MessageError("type", f"got type {kind!r}; known: {', '.join(_READERS)}")
     try:
-        return _READERS[kind](body, _envelope(body))
+        return _READERS[kind](body, envelope_of(body))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, LineageError) as error:
         raise MessageError("fields", f"{kind} message: {type(error).__name__}: {error}") from error
 
 
-def _envelope(body: Mapping[str, Any]) -> Envelope:
-    run = _known(Run, body["run"])
-    for name in _TIMES:
-        run[name] = _time(body["run"][name]) if body["run"].get(name) else None
-    key_text(run["run_id"])
-    start, end = body["run"].get("data_interval") or (None, None)
-    run["interval_start"], run["interval_end"] = (_time(start) if start else None, _time(end) if end else None)
-    if run["run_after"] is None or not run["run_id"]:
-        raise ValueError("run_id and run_after are needed")
-    return Envelope(
-        job=Job(**_known(Job, body["job"])),
-        run=Run(**run),
-        versions=Versions(**_known(Versions, body.get("versions", {}))),
-        emitted_at=_time(body["emitted_at"]),
-    )
-
-
-@cache
-def _kinds(kind: type[Any]) -> tuple[tuple[str, type[Any]], ...]:
-    """Name and type of the fields of a class that are texts, numbers or lists of texts."""
-    return tuple(
-        (item.name, str if item.default is MISSING else type(item.default))
-        for item in fields(kind)
-        if item.name not in _TIMES and not item.name.startswith("interval_")
-    )
-
-
-def _known(kind: type[Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a class that are texts, numbers or lists of texts; what a later version adds is left out."""
-    found: dict[str, Any] = {}
-    for name, wanted in _kinds(kind):  # type: ignore[arg-type]  # classes are hashable; the checker asks their instances
-        if name not in body:
-            continue
-        value = body[name]
-        if isinstance(value, list):
-            value = _texts(value)
-        if type(value) is not wanted:
-            raise TypeError(f"{name}: got {value!r}, expected {wanted.__name__}")
-        if wanted is int:
-            value = _whole(value)
-        elif len(value) > MAX_TEXT or (wanted is tuple and sum(map(len, value)) > MAX_TEXT):
-            raise ValueError(f"{name}: longer than {MAX_TEXT} characters")
-        found[name] = value
-    return found
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise TypeError(f"got {values!r}, expected a list of texts")
-    return tuple(values)
-
-
-def _whole(value: Any) -> int:
-    number = int(value)
-    if not -(2**31) <= number < 2**31:
-        raise ValueError(f"number {number} is out of range")
-    return number
-
-
-def _time(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
-        raise ValueError(f"time {text!r} has no zone")
-    return found.astimezone(UTC)
+_NAMES_ALONE = frozenset({"namespace", "name", "collection", "table"})
 
 
 def _detail(body: Mapping[str, Any]) -> DatasetDetail:
+    dataset = decode_dataset(body["namespace"], body["name"])
+    if body.keys() <= _NAMES_ALONE:
+        return DatasetDetail(dataset=dataset)
     return DatasetDetail(
-        dataset=decode_datasets([(body["namespace"], body["name"])])[0],
+        dataset=dataset,
         schema_id=str(body.get("schema_id", "")),
         schema_version=key_text(body.get("schema_version", "")),
         subset=str(body.get("subset", "")),
@@ -359,10 +295,10 @@ def _decode_edge(body: Mapping[str, Any], envelope: Envelope) -> EdgeMessage:
         source=source,
         target=target,
         state=PairState(edge["state"]),
-        evidence=_texts(edge.get("evidence", [])),
+        evidence=texts(edge.get("evidence", [])),
         flow=Flow(edge.get("flow", Flow.AUTO.value)),
-        path=_texts(edge.get("path", [])),
-        instances=_whole(edge.get("instances", 1)),
+        path=texts(edge.get("path", [])),
+        instances=whole(edge.get("instances", 1)),
         declared=bool(edge.get("declared", False)),
         columns=tuple(
             ColumnEdge(
@@ -382,9 +318,9 @@ def _decode_run(body: Mapping[str, Any], envelope: Envelope) -> RunMessage:
         facts=facts,
         options=options,
         details=tuple(_detail(detail) for detail in body.get("datasets_detail", ())),
-        pairs=_whole(body.get("pairs", 0)),
+        pairs=whole(body.get("pairs", 0)),
         compressed=bool(body.get("compressed", False)),
-        truncated=_texts(body.get("truncated", [])),
+        truncated=texts(body.get("truncated", [])),
     )
 
 
@@ -393,7 +329,7 @@ def decode_facts(body: Mapping[str, Any]) -> tuple[RunFacts, Options]:
     datasets = decode_datasets(body.get("datasets", ()))
     facts = RunFacts(
         states={
-            (str(task), _whole(index)): (str(state), _whole(tries))
+            (str(task), whole(index)): (str(state), whole(tries))
             for task, index, state, tries in body.get("states", ())
         },
         triggers=tuple(datasets[n] for n in body.get("triggers", ())),

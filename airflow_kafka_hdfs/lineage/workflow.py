@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from airflow_kafka_hdfs.exceptions import LineageError
@@ -165,13 +166,17 @@ class DatasetTable:
 
 def decode_datasets(rows: Any) -> list[DatasetId]:
     """The datasets that a `DatasetTable` wrote. Raises TypeError or ValueError if they are not texts."""
-    found = [DatasetId(namespace, name) for namespace, name in rows]
-    for dataset in found:
-        if not isinstance(dataset.namespace, str) or not isinstance(dataset.name, str):
-            raise TypeError(f"dataset: got {dataset!r}, expected two texts")
-        if len(dataset.namespace.encode()) > MAX_NAMESPACE or len(dataset.name.encode()) > MAX_NAME:
-            raise ValueError(f"dataset: namespace longer than {MAX_NAMESPACE} or name longer than {MAX_NAME} bytes")
-    return found
+    return [decode_dataset(namespace, name) for namespace, name in rows]
+
+
+@lru_cache(maxsize=100_000, typed=True)
+def decode_dataset(namespace: Any, name: Any) -> DatasetId:
+    """One dataset; raises as `decode_datasets`."""
+    if not isinstance(namespace, str) or not isinstance(name, str):
+        raise TypeError(f"dataset: got {namespace!r}, {name!r}; expected two texts")
+    if len(namespace.encode()) > MAX_NAMESPACE or len(name.encode()) > MAX_NAME:
+        raise ValueError(f"dataset: namespace longer than {MAX_NAMESPACE} or name longer than {MAX_NAME} bytes")
+    return DatasetId(namespace, name)
 
 
 def key_text(value: Any) -> str:

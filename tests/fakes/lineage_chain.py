@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 from airflow_kafka_hdfs.adapters.warehouse import SqlWarehouse
 from airflow_kafka_hdfs.lineage.events import DatasetDetail, Envelope, Job, Run, RunMessage, Versions
+from airflow_kafka_hdfs.lineage.graph_cache import GraphCache
 from airflow_kafka_hdfs.lineage.identity import DatasetId, digest
-from airflow_kafka_hdfs.lineage.merging import GraphCache, Merge
+from airflow_kafka_hdfs.lineage.merging import Merge
 from airflow_kafka_hdfs.lineage.workflow import RunFacts, TaskSpec, Use, Workflow
 
 NOW = datetime.now(UTC).replace(microsecond=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -13,7 +14,7 @@ from sqlalchemy.engine import Connection, Engine, make_url
 
 from airflow_kafka_hdfs.adapters.warehouse.migrating import current_revision, upgrade
 from airflow_kafka_hdfs.adapters.warehouse.reading import SqlReader
-from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, rows_of, statements_for
+from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, rows_of, statements_for, values_of
 from airflow_kafka_hdfs.adapters.warehouse.tables import REVISION, TABLES
 from airflow_kafka_hdfs.exceptions import ConfigError, LineageError, WarehouseUnavailableError
 from airflow_kafka_hdfs.ports.lineage_rows import EdgeRow, EdgeRunRow, JobRow, OffsetRow, RunRow
@@ -42,11 +43,9 @@ class SqlTransaction:
         """See `LoadTransaction.put`."""
         if rows:
             table = TABLES[type(rows[0])]
-            names = table.columns.keys()
-            unique = {tuple(getattr(row, name) for name in row.KEY): row for row in rows}
-            self._statements.put(
-                self._connection, table, [{name: getattr(row, name) for name in names} for row in unique.values()]
-            )
+            key = attrgetter(*type(rows[0]).KEY)
+            unique = {key(row): row for row in rows}
+            self._statements.put(self._connection, table, values_of(table, unique.values(), self._statements))
 
     def delete(self, kind: type[Any], keys: Collection[tuple[Any, ...]]) -> None:
         """See `LoadTransaction.delete`."""

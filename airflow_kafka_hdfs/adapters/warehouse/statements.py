@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
 from functools import cache
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import Connection
 
-from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES
+from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES, UtcDateTime
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Sequence[Any]]
+"""Values in the order of a table's columns, as `values_of` makes them."""
 R = TypeVar("R")
 
 
@@ -30,6 +31,9 @@ class Statements(Protocol):
     def lock(self, connection: Connection) -> None:
         """Let nobody else load until this transaction ends."""
 
+    def time(self, value: datetime) -> Any:
+        """A time as the driver takes it: in UTC, without a zone."""
+
     def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
         """Insert rows in place of those with the same key."""
 
@@ -44,12 +48,42 @@ class Statements(Protocol):
 
 
 @cache
-def _upsert(insert: Any, table: sa.Table) -> Any:
-    """The statement of a table, built once."""
-    statement = insert(table)
+def _upsert(table: sa.Table, preparer: Any) -> tuple[str, str]:
+    """The statement of a table in the driver's own text, before and after its values, built once.
+
+    Rows go to the driver as they are: what SQLAlchemy does for each value took more time than the database.
+    """
+    quoted = preparer.quote
     key = [column.name for column in table.primary_key]
-    rest = {column.name: statement.excluded[column.name] for column in table.columns if column.name not in key}
-    return statement.on_conflict_do_update(index_elements=key, set_=rest)
+    rest = [column.name for column in table.columns if column.name not in key]
+    names = ", ".join(quoted(column.name) for column in table.columns)
+    changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in rest)
+    head = f"INSERT INTO {quoted(table.name)} ({names}) VALUES "  # noqa: S608 - names are ours
+    return head, f" ON CONFLICT ({', '.join(map(quoted, key))}) DO UPDATE SET {changes}"
+
+
+_ROWS_PER_STATEMENT = 500
+_WITHOUT_ZONE = len("2026-01-01 00:00:00.000000")
+
+
+@cache
+def _times(table: sa.Table) -> tuple[int, ...]:
+    """Which columns hold times."""
+    return tuple(n for n, column in enumerate(table.columns) if isinstance(column.type, UtcDateTime))
+
+
+def values_of(table: sa.Table, rows: Iterable[Any], statements: Statements) -> list[list[Any]]:
+    """Rows as values in the order of the table's columns, times as the driver takes them."""
+    take = attrgetter(*table.columns.keys())
+    times, convert = _times(table), statements.time
+    found = []
+    for row in rows:
+        values = list(take(row))
+        for n in times:
+            if values[n] is not None:
+                values[n] = convert(values[n])
+        found.append(values)
+    return found
 
 
 class SqliteStatements:
@@ -60,9 +94,15 @@ class SqliteStatements:
     def lock(self, connection: Connection) -> None:
         """Nothing: `BEGIN IMMEDIATE` has the lock."""
 
+    def time(self, value: datetime) -> str:
+        """As SQLAlchemy writes it."""
+        return value.astimezone(UTC).isoformat(" ", "microseconds")[:_WITHOUT_ZONE]
+
     def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
         """Upsert."""
-        connection.execute(_upsert(sqlite_insert, table), rows)
+        head, tail = _upsert(table, connection.dialect.identifier_preparer)
+        marks = ", ".join("?" * len(table.columns))
+        connection.exec_driver_sql(f"{head}({marks}){tail}", [tuple(row) for row in rows])
 
     def among(self, columns: Sequence[sa.Column[Any]], values: Sequence[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
         """IN over one column or row values."""
@@ -87,9 +127,18 @@ class PostgresStatements:
         """Lock the offsets against other writers; readers go on."""
         connection.execute(sa.text("LOCK TABLE lineage_offset IN SHARE ROW EXCLUSIVE MODE"))
 
+    def time(self, value: datetime) -> datetime:
+        """Without a zone."""
+        return value.astimezone(UTC).replace(tzinfo=None)
+
     def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
-        """Upsert."""
-        connection.execute(_upsert(postgresql_insert, table), rows)
+        """Upsert, many rows in one statement."""
+        head, tail = _upsert(table, connection.dialect.identifier_preparer)
+        one = f"({', '.join(['%s'] * len(table.columns))})"
+        for start in range(0, len(rows), _ROWS_PER_STATEMENT):
+            part = rows[start : start + _ROWS_PER_STATEMENT]
+            flat = tuple(value for row in part for value in row)
+            connection.exec_driver_sql(f"{head}{', '.join([one] * len(part))}{tail}", flat)
 
     def among(self, columns: Sequence[sa.Column[Any]], values: Sequence[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
         """IN over one column or row values."""
@@ -113,6 +162,10 @@ class PortableStatements:
         """Lock the offsets whole."""
         connection.execute(sa.text("LOCK lineage_offset"))
 
+    def time(self, value: datetime) -> datetime:
+        """Without a zone."""
+        return value.astimezone(UTC).replace(tzinfo=None)
+
     def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
         """Delete and insert from a temporary table."""
         temporary = sa.Table(
@@ -123,8 +176,11 @@ class PortableStatements:
             f"{table.name}.{_quoted(c.name)} = {temporary.name}.{_quoted(c.name)}" for c in table.primary_key
         )
         connection.execute(sa.text(f"CREATE TEMPORARY TABLE {temporary.name} (LIKE {table.name})"))
+        names = table.columns.keys()
+        plain = sa.Table(f"put_{table.name}", sa.MetaData(), *(sa.Column(name) for name in names))
         for start in range(0, len(rows), 1_000):
-            connection.execute(sa.insert(temporary).values(rows[start : start + 1_000]))
+            part = [dict(zip(names, row, strict=True)) for row in rows[start : start + 1_000]]
+            connection.execute(sa.insert(plain).values(part))
         connection.execute(sa.text(f"DELETE FROM {table.name} USING {temporary.name} WHERE {same}"))  # noqa: S608 - names are ours
         connection.execute(
             sa.text(f"INSERT INTO {table.name} ({columns}) SELECT {columns} FROM {temporary.name}")  # noqa: S608 - names are ours

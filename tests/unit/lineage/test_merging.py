@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from airflow_kafka_hdfs.lineage.columns import ColumnEdge
 from airflow_kafka_hdfs.lineage.events import DatasetDetail
+from airflow_kafka_hdfs.lineage.graph_cache import GraphCache
 from airflow_kafka_hdfs.lineage.identity import digest
-from airflow_kafka_hdfs.lineage.merging import GraphCache, Merge
+from airflow_kafka_hdfs.lineage.merging import Merge
 from airflow_kafka_hdfs.lineage.workflow import TaskIo, Workflow
 from airflow_kafka_hdfs.ports.lineage_rows import (
     DatasetAliasRow,

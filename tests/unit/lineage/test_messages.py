@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_hdfs.lineage.columns import ColumnEdge
 from airflow_kafka_hdfs.lineage.events import (
+    _NAMES,
     DatasetDetail,
     EdgeMessage,
     Envelope,
@@ -23,7 +25,7 @@ from airflow_kafka_hdfs.lineage.events import (
     Versions,
     message_key,
 )
-from airflow_kafka_hdfs.lineage.identity import DatasetId
+from airflow_kafka_hdfs.lineage.identity import DatasetId, digest
 from airflow_kafka_hdfs.lineage.message_json import MAX_BYTES, decode, encode, location
 from airflow_kafka_hdfs.lineage.pairs import Flow, Options, PairState
 from airflow_kafka_hdfs.lineage.workflow import Evidence, RunFacts, TaskIo, Use
@@ -112,6 +114,10 @@ def test_ids_depend_on_what_a_message_is_about_and_not_on_when_it_is_sent():
         assert replace(message, envelope=later).event_id == message.event_id
         assert replace(message, envelope=cleared).event_id != message.event_id
     assert len({EDGE.event_id, RUN.event_id, REPORT.event_id}) == 3
+    assert all(uuid.UUID(message.event_id).version == 5 for message in (EDGE, RUN, REPORT))
+    run = EDGE.envelope.run
+    about = digest("run", EDGE.envelope.job.instance, EDGE.envelope.job.dag_id, run.run_id, str(run.clear_number))
+    assert replace(RUN, envelope=EDGE.envelope).event_id == str(uuid.uuid5(_NAMES, about))
     assert replace(EDGE, source=EDGE.target).event_id != EDGE.event_id
 
 
