@@ -10,7 +10,7 @@ from pathlib import Path
 
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.ports.store import Store
-from tests.benchmarks import parts, planning
+from tests.benchmarks import lineage, parts, planning
 from tests.benchmarks.data import datasets
 from tests.benchmarks.measuring import Case, Row, Sample
 from tests.benchmarks.product import STAGES, Product
@@ -216,6 +216,7 @@ ROWS = [
         for store in STORES
         for stage in (*STAGES, "rest")
     ),
+    *lineage.ROWS,
 ]
 
 
@@ -223,6 +224,7 @@ def offline_cases() -> dict[str, Case]:
     """Cases that need no broker."""
     small = datasets(1)["first-120"]
     return {
+        **lineage.CASES,
         "splice": parts.splice,
         "resolve": parts.resolve,
         "pack units": parts.pack_units,

@@ -21,6 +21,7 @@ from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.records import Commit, FileEntry, Kind, Manifest, Outcome
 from airflow_kafka_hdfs.ingest.settings import DEFAULTS
 from airflow_kafka_hdfs.ingest.writers.sinks import EXTENSIONS
+from airflow_kafka_hdfs.ports.lineage_rows import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -123,6 +124,10 @@ def test_every_folder_and_every_ending_is_in_the_reference():
     assert [path for path in folders if f"`{path.split('/')[0]}/" not in text] == []
     assert [name for name in ("staging", "quarantine", "superseded") if f"`{name}/" not in text] == []
     assert unnamed(EXTENSIONS.values(), text) == []
+
+
+def test_every_table_of_lineage_is_in_the_reference():
+    assert unnamed([row.TABLE for row in ROWS], page("lineage/messages-and-tables.md")) == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
