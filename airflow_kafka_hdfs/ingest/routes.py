@@ -116,16 +116,17 @@ class Route:
         )
         time_field = tuple(config.time_field.split(".")) if config.time_field else ()
         tables = config.file_format in (FileFormat.AVRO, FileFormat.PARQUET)
+        resolves = config.on_schema_change is OnSchemaChange.RESOLVE and config.value_format.is_framed
         self.book = SchemaBook(
             parts.codec,
             parts.registry,
             time_field=time_field,
             tables_only=tables,
             columns=config.file_format is FileFormat.PARQUET,
+            ids_in_files=not resolves and config.convert_schema is None,
         )
         is_bare = config.value_format is ValueFormat.AVRO and config.schema is not None
         self.fixed = self.book.of_text(config.schema) if is_bare and config.schema is not None else None
-        resolves = config.on_schema_change is OnSchemaChange.RESOLVE and config.value_format.is_framed
         self.reader = self.book.of_text(parts.reader) if resolves and parts.reader is not None else None
         if resolves and self.reader is None:
             raise UnusableSchemaError(f"topic {parts.topic}: on_schema_change 'resolve' has no schema to resolve to")

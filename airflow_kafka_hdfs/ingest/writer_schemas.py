@@ -156,7 +156,9 @@ class SchemaBook:
         registry: None where no value carries an id.
         time_field: dotted path whose type may tell a unit.
         tables_only: refuse schemas that are no record, as files of tables need.
-        columns: refuse those that files of columns have no place for, too.
+        columns: refuse those of files that files of columns have no place for, too.
+        ids_in_files: whether schemas that records name are those of files; they are not where values are resolved or
+            converted to another one.
     """
 
     def __init__(
@@ -167,16 +169,23 @@ class SchemaBook:
         time_field: tuple[str, ...] = (),
         tables_only: bool = True,
         columns: bool = False,
+        ids_in_files: bool = True,
     ) -> None:
         self._codec = codec
         self._registry = registry
         self._time_field = time_field
         self._tables_only = tables_only
         self._columns = columns
+        self._ids_in_files = ids_in_files
         self._by_id: dict[int | str, WriterSchema | DecodeError] = {}
 
-    def of_text(self, text: str, label: str | None = None) -> WriterSchema:
+    def of_text(self, text: str, label: str | None = None, *, in_files: bool = True) -> WriterSchema:
         """The facts of a schema.
+
+        Args:
+            text: JSON.
+            label: for file entries.
+            in_files: whether files have it.
 
         Raises:
             UnusableSchemaError: it can't be parsed, is no record, or has no place in columns.
@@ -189,7 +198,7 @@ class SchemaBook:
         logical = {item.get("logicalType") for item in types if isinstance(item, Mapping)}
         units = {_TIMESTAMPS[name] for name in logical if name in _TIMESTAMPS}
         unit = units.pop() if len(units) == 1 else None
-        proof = TableProof(parsed) if self._columns else None
+        proof = TableProof(parsed) if self._columns and in_files else None
         return WriterSchema(FileSchema.of(text, parsed, label), parsed, unit, proof)
 
     def of_id(self, schema_id: int | str) -> WriterSchema:
@@ -213,7 +222,7 @@ class SchemaBook:
         if self._registry is None:
             raise UnusableSchemaError(f"schema id {schema_id}: there is no registry to ask")
         try:
-            return self.of_text(self._registry.by_id(schema_id), str(schema_id))
+            return self.of_text(self._registry.by_id(schema_id), str(schema_id), in_files=self._ids_in_files)
         except UnknownSchemaError as error:
             return DecodeError(BadReason.UNKNOWN_SCHEMA, f"schema id {schema_id}: {error}")
         except UnusableSchemaError as error:

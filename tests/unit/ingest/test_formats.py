@@ -239,6 +239,17 @@ def test_records_of_a_schema_that_no_table_has_are_bad():
     assert "record R holds itself (at next)" in bad["detail"]
 
 
+def test_only_schemas_of_files_must_fit_into_a_table():
+    fields = [{"name": "n", "type": "long"}, {"name": "next", "type": ["null", "R"]}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    task = Task()
+    table = {**schema, "fields": fields[:1]}
+    task.topic(value_format="avro_confluent", file_format="parquet", on_schema_change="resolve", schema=table)
+    schema_id = task.registry.register("events", schema)
+    task.cluster.produce("events", 0, confluent(schema_id, {"n": 7, "next": None}, schema), timestamp=MORNING)
+    assert written(task) == [{"n": 7}]
+
+
 def test_converters_may_leave_out_fields_with_defaults_in_parquet_too():
     price = {"type": "bytes", "logicalType": "decimal", "precision": 3, "scale": 1}
     fields = [{"name": "n", "type": "long"}, {"name": "price", "type": ["null", price], "default": None}]
