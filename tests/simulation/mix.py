@@ -44,10 +44,13 @@ def simulate(seed: int) -> World:
     """
     chance = random.Random(f"mix/{seed}")
     policy = chance.choice(("full", "successful", "partial"))
-    variant = dataclasses.replace(chance.choice(VARIANTS), stickiness=chance.choice((0.0, 0.5, 0.9)))
+    variant = dataclasses.replace(
+        chance.choice(VARIANTS), stickiness=chance.choice((0.0, 0.5, 0.9)), copies=chance.random() < 0.3
+    )
     # Lines of JSON all of them, read one by one or in whole batches.
     formats = chance.choice((("json", "jsonl"), ("bytes", "raw")))
     world = World(seed, variant, {"publish_policy": policy, "value_format": formats[0], "file_format": formats[1]})
+    world.bad_share = chance.choice((0.0, 0.0, 0.3)) if formats[0] == "json" else 0.0
     _history(world, chance)
     for name, body in chance.sample(_actors(world, chance), chance.randint(2, 4)):
         world.scheduler.spawn(name, body)
@@ -86,6 +89,8 @@ def _actors(world: World, chance: random.Random) -> list[tuple[str, Body]]:
         ("backfill", world.run("backfill", past, tries=tries, looks_alive=looks_alive)),
         ("replace", world.run("replace", _replacing(past), tries=tries)),
         ("operator", world.operator()),
+        ("replayer", world.replayer()),
+        ("setter", world.setter(chance.choice(("latest", "earliest")))),
         ("kafka", _kafka(world, chance.random() < 0.5)),
     ]
 

@@ -8,11 +8,16 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from airflow_kafka_hdfs.ingest import collecting, committing, finishing, wire
+from airflow_kafka_hdfs.ingest import collecting, committing, finishing, planning, replaying, wire
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.coverage import Checkpoint, LogState
+from airflow_kafka_hdfs.ingest.datum.container import Chunk
+from airflow_kafka_hdfs.ingest.extraction import Extraction, _Attempt
 from airflow_kafka_hdfs.ingest.log import CommitLog, LogView
-from airflow_kafka_hdfs.ingest.records import Commit
+from airflow_kafka_hdfs.ingest.ranges import Ranges
+from airflow_kafka_hdfs.ingest.records import Commit, Manifest, PartitionChange
+from airflow_kafka_hdfs.ingest.writers.sinks import StreamSink
+from airflow_kafka_hdfs.model import TopicPartition
 from tests.fakes.runtime import SeededIds
 from tests.simulation import world
 from tests.simulation.store import SimulatedStore
@@ -61,13 +66,18 @@ def committed_files_collected_before_they_are_promoted() -> Iterator[None]:
 
 @contextmanager
 def attempts_share_a_staging_path() -> Iterator[None]:
-    """Attempts of a task have one id."""
+    """Attempts of a task have one id, and the store opens what stands there anew."""
     real = SeededIds.hex
+    create = SimulatedStore.create
+
+    def anew(self: SimulatedStore, path: str, *, private: bool = False) -> Any:
+        self._disk.files.pop(self._prefix + path, None)
+        return create(self, path, private=private)
 
     def hex_(self: SeededIds, digits: int) -> str:
         return "0" * digits if digits == 32 else real(self, digits)
 
-    with mock.patch.object(SeededIds, "hex", hex_):
+    with mock.patch.object(SeededIds, "hex", hex_), mock.patch.object(SimulatedStore, "create", anew):
         yield
 
 
@@ -89,6 +99,91 @@ def checkpoint_from_a_listing() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def collector_outside_the_log() -> Iterator[None]:
+    """The collector takes the plans of dead runs for ended without a record that says so."""
+    with (
+        mock.patch.object(collecting, "abort_plan", lambda ctx, plan, why: ctx.log.read(since=plan.log_head)),
+        mock.patch.object(collecting, "is_old", return_value=True),
+    ):
+        yield
+
+
+@contextmanager
+def end_offset_looked_up_twice() -> Iterator[None]:
+    """The commit says that everything is read up to an end that was looked up after the reading."""
+    real = committing._changes
+
+    def changes(*given: Any) -> tuple[PartitionChange, ...]:
+        return tuple(
+            dataclasses.replace(change, covered=change.covered | Ranges.span(change.covered.end or 0, change.log_end))
+            for change in real(*given)
+        )
+
+    with mock.patch.object(committing, "_changes", changes):
+        yield
+
+
+@contextmanager
+def planner_that_trusts_group_offsets() -> Iterator[None]:
+    """Tasks move the offsets of a consumer group when they have read, and planning begins there."""
+    group: dict[TopicPartition, int] = {}
+    real_put, real_leave = _Attempt._put, planning.leave_to_others
+
+    def put(self: _Attempt, manifest: Manifest, gone: str) -> Extraction:
+        for unit in manifest.units:
+            for part in unit.partitions:
+                place = part.key.topic_partition
+                group[place] = max(group.get(place, 0), part.covered.end or 0)
+        return real_put(self, manifest, gone)
+
+    def leave(entries: Any, plans: Any) -> Any:
+        left, waiting = real_leave(entries, plans)
+        cut = (dataclasses.replace(e, ranges=e.ranges.from_on(group.get(e.key.topic_partition, 0))) for e in left)
+        return tuple(cut), waiting
+
+    start = world.World.__post_init__
+
+    def fresh(self: world.World) -> None:
+        group.clear()
+        start(self)
+
+    with (
+        mock.patch.object(world.World, "__post_init__", fresh),
+        mock.patch.object(_Attempt, "_put", put),
+        mock.patch.object(planning, "leave_to_others", leave),
+    ):
+        yield
+
+
+@contextmanager
+def writer_that_drops_a_block() -> Iterator[None]:
+    """What is written after the first block of a file is counted, but never arrives."""
+    real = StreamSink._write
+
+    def write(self: StreamSink, block: Chunk) -> None:
+        if self._records:
+            self._records += block[1]
+            return
+        real(self, block)
+
+    with mock.patch.object(StreamSink, "_write", write):
+        init = StreamSink.__init__
+
+        def small(self: StreamSink, out: Any, compressor: Any, block_bytes: int = 40) -> None:
+            init(self, out, compressor, 40)
+
+        with mock.patch.object(StreamSink, "__init__", small):
+            yield
+
+
+@contextmanager
+def replay_without_a_look_at_the_log() -> Iterator[None]:
+    """A replay takes what waited when it began, whatever was committed since."""
+    with mock.patch.object(replaying._Attempt, "_still_wait", return_value=True):
+        yield
+
+
 FAULTS: list[Callable[[], Any]] = [
     no_overlap_check,
     record_overwritten,
@@ -96,4 +191,9 @@ FAULTS: list[Callable[[], Any]] = [
     committed_files_collected_before_they_are_promoted,
     attempts_share_a_staging_path,
     checkpoint_from_a_listing,
+    collector_outside_the_log,
+    end_offset_looked_up_twice,
+    planner_that_trusts_group_offsets,
+    writer_that_drops_a_block,
+    replay_without_a_look_at_the_log,
 ]

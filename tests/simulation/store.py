@@ -17,7 +17,11 @@ Id = tuple[str, int, int]
 
 
 class Violation(AssertionError):
-    """An invariant is broken."""
+    """An invariant is broken: something is lost, doubled, out of its place, or the doctor objects."""
+
+
+class Ended(AssertionError):
+    """An actor ended with an error that no actor should end with; the data may be in order all the same."""
 
 
 class Disk:
@@ -54,6 +58,11 @@ class Disk:
         self.times[target] = self.clock()
         self._shown(target, data)
         self._stands(source)
+
+    def copy(self, source: str, target: str) -> None:
+        self.files[target] = self.files[source]
+        self.times[target] = self.clock()
+        self._shown(target, self.files[target])
 
     def remove(self, path: str) -> None:
         data = self.files.pop(path, None)
@@ -125,6 +134,8 @@ class SimulatedStore(Store):
         chance: seeded; decides on lost answers, torn writes and stale listings.
         lost_answers: share of changing calls whose answer is lost after they took effect.
         stale_listings: share of listings that miss the newest file.
+        copies: nothing can be renamed, as in object stores: a file is put under its new name if there is none, then its
+            old name goes; in between both stand.
     """
 
     def __init__(
@@ -136,7 +147,7 @@ class SimulatedStore(Store):
         prefix: str = "",
         lost_answers: float = 0.0,
         stale_listings: float = 0.0,
-        conditional_put: bool = False,
+        copies: bool = False,
     ) -> None:
         self.root = f"sim://{prefix}"
         self._disk = disk
@@ -145,7 +156,7 @@ class SimulatedStore(Store):
         self._prefix = prefix
         self._lost = lost_answers
         self._stale = stale_listings
-        self._copies = conditional_put
+        self._copies = copies
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         self._pause("put")
@@ -198,16 +209,21 @@ class SimulatedStore(Store):
         self._pause("promote")
         full_source, full_target = self._prefix + source, self._prefix + target
         there = self._disk.files.get(full_target)
-        if there is not None:
-            if len(there) != size:
-                raise StoreRefusedError("promote", target, f"{len(there)} bytes stand there, expected {size}")
-            return True
-        if full_source not in self._disk.files:
+        if there is not None and len(there) != size:
+            raise StoreRefusedError("promote", target, f"{len(there)} bytes stand there, expected {size}")
+        if there is None and full_source not in self._disk.files:
             return False
-        if len(self._disk.files[full_source]) != size:
+        if there is None and len(self._disk.files[full_source]) != size:
             raise StoreRefusedError("promote", source, "other size")
-        self._disk.move(full_source, full_target)
-        self._maybe_lose("promote", target)
+        if self._copies:
+            if there is None:
+                self._disk.copy(full_source, full_target)
+                self._pause("copied")
+            self._disk.remove(full_source)
+        elif there is None:
+            self._disk.move(full_source, full_target)
+        if there is None:
+            self._maybe_lose("promote", target)
         return True
 
     def delete(self, path: str, *, recursive: bool = False) -> None:

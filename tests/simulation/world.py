@@ -30,16 +30,22 @@ from airflow_kafka_hdfs.ingest.outfitting import Tools
 from airflow_kafka_hdfs.ingest.planning import make_plan
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.publishing import announce, roll_forward_all
+from airflow_kafka_hdfs.ingest.quarantine_reading import Choice
+from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
+from airflow_kafka_hdfs.ingest.replaying import draft_replay, replay
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
 from airflow_kafka_hdfs.ingest.settings import Limits
+from airflow_kafka_hdfs.ingest.steering import carry_out, start_points
+from airflow_kafka_hdfs.ingest.usercode import UserRecord
 from airflow_kafka_hdfs.model import RunRef, TopicPartition
 from tests.fakes.kafka import FakeCluster, FakeTransaction
 from tests.fakes.runtime import KnownRuns, ManualClock, ManualStop, RecordedProgress, SeededIds, SerialWorkers
 from tests.simulation.scheduler import Scheduler
-from tests.simulation.store import Disk, SimulatedStore, Violation
+from tests.simulation.store import Disk, Ended, SimulatedStore, Violation
 
 TOPIC = "events"
+BAD = b"\xff"
 HOUR = timedelta(hours=1)
 FAST = bulk_steps(tiers.choose())
 
@@ -53,12 +59,14 @@ class Variant:
         stale_listings: share of listings that miss their newest file.
         crash_share: chance per step that the actor at hand dies.
         stickiness: chance per step that the same actor goes on.
+        copies: the store puts under a new name and deletes the old one, as object stores do.
     """
 
     lost_answers: float = 0.0
     stale_listings: float = 0.0
     crash_share: float = 0.01
     stickiness: float = 0.0
+    copies: bool = False
 
 
 @dataclass
@@ -82,12 +90,15 @@ class World:
         self.scheduler = Scheduler(self.seed, self.variant.crash_share, self.variant.stickiness)
         self.cluster = FakeCluster(clock=self.clock, on_call=self._pause)
         self.runs = KnownRuns()
+        self.copies = self.variant.copies
         self.quiet = False
         self._actors = 0
         self.events: Counter[int] = Counter()
         self.partitions = self.random.choice((1, 2, 3))
         self.cluster.create_topic(TOPIC, self.partitions)
         self.config = _config(tuple(sorted(self.arguments.items())))
+        self.mended = _mended(tuple(sorted(self.arguments.items())))
+        self.bad_share = 0.0
         self.transactions: list[FakeTransaction] = []
 
     def _pause(self, label: str) -> None:
@@ -103,6 +114,8 @@ class World:
             self.clock.advance(self.random.choice((1, 60, 900)))
             offset = self.cluster._log(TopicPartition(TOPIC, partition)).end
             value = json.dumps({"t": TOPIC, "p": partition, "o": offset}).encode()
+            if self.random.random() < self.bad_share:
+                value = BAD + value
             (transaction or self.cluster).produce(TOPIC, partition, value)
 
     def begin_transaction(self) -> None:
@@ -135,6 +148,7 @@ class World:
                 prefix=prefix,
                 lost_answers=self.variant.lost_answers,
                 stale_listings=self.variant.stale_listings,
+                copies=self.copies,
             )
 
         home = DataPaths("p").home
@@ -257,6 +271,27 @@ class World:
 
         return body
 
+    def replayer(self) -> Callable[[], None]:
+        """Somebody at the command line takes bad records in, with a decoder that knows them by now."""
+
+        def body() -> None:
+            ctx, sources = self.ports("replayer")
+            draft = draft_replay(ctx, sources, self.mended, Choice())
+            replay(ctx, sources, self.mended, StandardCodecs(), draft.names, "simulated")
+
+        return body
+
+    def setter(self, to: str) -> Callable[[], None]:
+        """Somebody at the command line moves the start point."""
+
+        def body() -> None:
+            ctx, sources = self.ports("setter")
+            if not ctx.log.read().state.topics:
+                return  # it would set the first start point, and nobody was promised anything below that
+            carry_out(ctx, start_points(sources, self.config, {TOPIC: to}), "simulated")
+
+        return body
+
     # the end
 
     def settle(self) -> None:
@@ -268,6 +303,11 @@ class World:
         self.cluster.allow(TOPIC)
         self.clock.advance(timedelta(days=2).total_seconds())
         self.run("settle")()
+        before = len(self.disk.commits)
+        if self.bad_share:
+            self.replayer()()
+        if len(self.disk.commits) > before:
+            self.run("settle again")()  # which sends the events of the replay
         self._check_records()
         ctx, _ = self.ports("settle")
         self._check_log(ctx)
@@ -278,19 +318,35 @@ class World:
             raise Violation(f"staging was not cleaned: {leftovers}")
 
     def _check_records(self) -> None:
-        wanted = {(TOPIC, record.partition, record.offset) for record in self.cluster.committed(TOPIC)}
+        given_up = self._given_up()
+        committed = {(TOPIC, record.partition, record.offset) for record in self.cluster.committed(TOPIC)}
+        wanted = {
+            (TOPIC, record.partition, record.offset)
+            for record in self.cluster.committed(TOPIC)
+            if not Ranges.span(record.offset, record.offset + 1) & given_up.get(record.partition, Ranges())
+        }
         missing = sorted(wanted - set(self.disk.visible))
         if missing:
             raise Violation(f"offsets are lost: {missing}")
-        extra = sorted(set(self.disk.visible) - wanted)
+        extra = sorted(set(self.disk.visible) - committed)
         if extra:
             raise Violation(f"visible, but not in Kafka: {extra}")
+
+    def _given_up(self) -> dict[int, Ranges]:
+        """Offsets that the log says were skipped on somebody's word; what it is silent about has to be there."""
+        ctx, _ = self.ports("settle")
+        state = ctx.log.read().state
+        return {key.partition: state.coverage[key].skipped for key in state.current.values()}
 
     def _check_log(self, ctx: Context) -> None:
         worse = [finding for finding in examine(ctx) if finding.severity is not Severity.NOTE]
         if worse:
             raise Violation(f"the doctor finds: {worse}")
-        with_data = {number for number, commit in self.disk.commits.items() if commit["files"]}
+        with_data = {
+            number
+            for number, commit in self.disk.commits.items()
+            if any(not entry["quarantine"] for entry in commit["files"])
+        }
         if silent := sorted(with_data - set(self.events)):
             raise Violation(f"no events were sent of commits {silent}")
 
@@ -305,6 +361,7 @@ def _config(arguments: tuple[tuple[str, Any], ...]) -> IngestConfig:
             "value_format": "json",
             "file_format": "jsonl",
             "bootstrap": "earliest",
+            "max_bad_share": None,
             "max_tasks": 2,
             "target_task_bytes": 1024,
             **dict(arguments),
@@ -312,9 +369,24 @@ def _config(arguments: tuple[tuple[str, Any], ...]) -> IngestConfig:
     )
 
 
+def decode_mended(record: UserRecord) -> Any:
+    """Knows what was bad: a byte in front of the JSON."""
+    return json.loads(record.value.removeprefix(BAD))
+
+
+@functools.cache
+def _mended(arguments: tuple[tuple[str, Any], ...]) -> IngestConfig:
+    given = dict(arguments)
+    if given.get("value_format", "json") == "json":
+        given["value_format"] = decode_mended
+    return _config(tuple(sorted(given.items())))
+
+
 def check_errors(world: World) -> None:
     """Actors may end because the store went away, their plan was ended or a replace is refused; all else is a fault."""
     for actor in world.scheduler.actors:
         error = actor.error
+        if isinstance(error, Violation):
+            raise error
         if error is not None and not isinstance(error, Transient | PlanEndedError | PlanningError):
-            raise Violation(f"{actor.name} ended with {error!r}") from error
+            raise Ended(f"{actor.name} ended with {error!r}") from error

@@ -418,6 +418,14 @@ def test_a_commit_that_died_before_its_files_were_in_place_is_finished_by_the_ne
     assert pipeline.ids() == [0, 1, 2, 3]
 
 
+def test_bad_records_of_a_commit_whose_files_are_not_in_place_yet_are_read_from_staging():
+    pipeline = Pipeline()
+    path = quarantine_path(pipeline)
+    (file,) = quarantine_files(pipeline.ctx().log.read(since=-1))
+    pipeline.store.promote(path, file.entry.staged, file.entry.size)
+    assert len(bad_records(pipeline.store, CODEC, file)) == 2
+
+
 # damaged files
 
 
