@@ -39,6 +39,8 @@ class ApicurioRegistry(Service):
         settings = {
             "quarkus.http.host": "127.0.0.1",
             "quarkus.http.port": str(self.port),
+            "quarkus.management.host": "127.0.0.1",
+            "quarkus.management.port": str(port_of(folder, "registry-management")),  # else 9000, whoever has it
             "quarkus.log.level": "WARN",
             "quarkus.banner.enabled": "false",
             "apicurio.storage.kind": "sql",
