@@ -37,13 +37,14 @@ class Crew:
     """One worker process and the runs it does; what an executor is to Airflow."""
 
     def __init__(self, places: Path, log: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.worker", str(places)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log.open("a"),
-            text=True,
-        )
+        with log.open("a") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.chaos.worker", str(places)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
 
     def do(self, step: Step) -> tuple[str, str]:
         assert self._process.stdin is not None
@@ -58,8 +59,10 @@ class Crew:
 
     def close(self) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(timeout=120)
+        self._process.stdout.close()
 
 
 @dataclass

@@ -35,7 +35,7 @@ from airflow_kafka_hdfs.adapters.schema_registry import ConfluentRegistry
 from airflow_kafka_hdfs.adapters.storage.hdfs import HdfsStore
 from airflow_kafka_hdfs.adapters.storage.native import NativeCalls
 from airflow_kafka_hdfs.adapters.storage.webhdfs import WebHdfsCalls
-from airflow_kafka_hdfs.exceptions import KafkaHdfsError, StoreUnavailableError
+from airflow_kafka_hdfs.exceptions import KafkaHdfsError, PlanEndedError, StoreUnavailableError
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
@@ -186,7 +186,10 @@ def do(places: Places, step: Step) -> str:
     )
     if step.name == "plan":
         return str(len(make_plan(ctx, sources, config, PlanRequest()).plan.tasks))
-    plan = own_plans(ctx)[-1]
+    plans = own_plans(ctx)
+    if not plans:  # the word went round that its run was gone, or its clock made it look old: it was cleaned away
+        raise PlanEndedError(f"run {step.run} has no plan any more")
+    plan = plans[-1]
     if step.name == "extract":
         options = ExtractOptions.of(config, codecs=StandardCodecs(), stop=ManualStop(), progress=RecordedProgress())
         return "; ".join(extract(ctx, sources, plan, step.task, options).faults)
