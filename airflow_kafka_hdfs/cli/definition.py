@@ -7,6 +7,7 @@ from typing import Any
 from airflow.cli import cli_config
 from airflow.cli.cli_config import ActionCommand, CLICommand, GroupCommand, lazy_load_command
 
+from airflow_kafka_hdfs.cli.examples import with_examples
 from airflow_kafka_hdfs.cli.lineage import lineage_commands
 
 _COMMANDS = "airflow_kafka_hdfs.cli.commands"
@@ -33,7 +34,10 @@ ARG_TOPIC = Arg(("--topic",), help="topic or regex")
 ARG_TO = Arg(("--to",), help="earliest, latest or an ISO time with a zone")
 ARG_CLUSTER = Arg(("--cluster",), help="instead of --topic: id of the cluster that took the place of the known one")
 ARG_TOPICS = Arg(("topics",), help="topics to give up", nargs="+")
-ARG_FILE = Arg(("--file",), help='JSON: {"topic": {"0": 120}}, the first offset to read per partition', required=True)
+ARG_FILE = Arg(("--file",), help='JSON: {"topic": {"0": 120}}, the first offset to read per partition')
+ARG_GROUP = Arg(("--group",), help="consumer group whose committed offsets count")
+ARG_FOLDER = Arg(("--folder",), help="URI of a folder of files with offsets in their names, such as Kafka Connect's")
+ARG_PATTERN = Arg(("--pattern",), help="with --folder: regex with groups topic, partition, last and perhaps first")
 ARG_GRACE = Arg(("--grace-hours",), help="age below which nothing is touched; by default gc_grace", type=float)
 
 ARG_ONLY_TOPIC = Arg(("--topic",), help="records of this topic alone")
@@ -53,7 +57,11 @@ _PIPELINE = (
 
 
 def get_kafka_hdfs_cli_commands() -> list[CLICommand]:
-    """The group `kafka-hdfs`."""
+    """The group `kafka-hdfs`, with examples and exit codes in the help of each command."""
+    return [with_examples(command) for command in _commands()]
+
+
+def _commands() -> list[CLICommand]:
     return [
         GroupCommand(
             name="kafka-hdfs",
@@ -107,9 +115,9 @@ def get_kafka_hdfs_cli_commands() -> list[CLICommand]:
                         ),
                         ActionCommand(
                             name="import",
-                            help="Take over where another tool ended, from a file of offsets; shows and asks first",
+                            help="Take over where another tool ended, from one of three sources; shows and asks first",
                             func=lazy_load_command(f"{_STEERING}.state_import"),
-                            args=(*_PIPELINE, ARG_FILE, ARG_REASON, ARG_YES),
+                            args=(*_PIPELINE, ARG_FILE, ARG_GROUP, ARG_FOLDER, ARG_PATTERN, ARG_REASON, ARG_YES),
                         ),
                         ActionCommand(
                             name="release",

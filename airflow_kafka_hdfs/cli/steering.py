@@ -51,6 +51,7 @@ def state_release(args: Namespace) -> None:
 def state_import(args: Namespace) -> None:
     """Take over where another tool ended."""
     from airflow_kafka_hdfs.cli.addressing import config_of, context_of
+    from airflow_kafka_hdfs.cli.importing import offsets_of
     from airflow_kafka_hdfs.ingest import steering
     from airflow_kafka_hdfs.operators.ports import open_sources
 
@@ -58,7 +59,9 @@ def state_import(args: Namespace) -> None:
         raise ConfigError("--dag-id", None, "the DAG of the pipeline")
     ctx = context_of(args)
     config = config_of(args.dag_id, args.group_id)
-    drafting = steering.offsets(open_sources(config), read_offsets(args.file))
+    start, notes = offsets_of(args, config)
+    print("\n".join(notes), end="\n" if notes else "")
+    drafting = steering.offsets(open_sources(config), start)
     _show_and_ask(args, ctx, drafting)
 
 

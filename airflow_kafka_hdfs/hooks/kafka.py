@@ -60,6 +60,12 @@ class KafkaSourceHook:
 
         return GroupMirror(self.settings, group)
 
+    def group_offsets(self, group: str) -> dict[str, dict[int, int]]:
+        """Topic -> partition -> offset that a consumer group has committed. Raises KafkaUnavailableError."""
+        from airflow_kafka_hdfs.adapters.kafka.groups import group_offsets
+
+        return group_offsets(self.settings, group)
+
     def producer(self) -> CheckedProducer:
         """A producer that tells whether every message arrived. Raises ConfigError."""
         from airflow_kafka_hdfs.adapters.kafka.producer import CheckedProducer

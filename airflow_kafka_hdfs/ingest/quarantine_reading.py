@@ -155,7 +155,7 @@ def bad_records(store: Store, codec: AvroCodec, file: QuarantineFile, choice: Ch
     """
     path = file.entry.path
     # It may still be staged, and may be brought into place between the two looks.
-    data = next((found for place in (path, file.entry.staged, path) if (found := store.get(place)) is not None), None)
+    data = next((got for place in (path, file.entry.staged, path) if (got := store.get(place)) is not None), None)
     if data is None:
         raise CorruptStateError(path, f"commit {file.commit} lists this quarantine file, but it is gone")
     wanted = None if choice is None else choice.reason

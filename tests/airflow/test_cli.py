@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -282,3 +283,82 @@ def test_a_replay_that_is_not_agreed_to_changes_nothing(quarantined, command, mo
     with pytest.raises(SystemExit, match="nothing was changed"):
         command("quarantine", "replay", "--reason", "x", at=("--dag-id", "mended"))
     assert sorted(path for path in quarantined.rglob("*") if path.is_file()) == before
+
+
+# all commands
+
+
+def all_commands():
+    from airflow.cli.cli_config import GroupCommand
+
+    from airflow_kafka_hdfs.cli.definition import get_kafka_hdfs_cli_commands
+
+    def walk(command, path):
+        if isinstance(command, GroupCommand):
+            for each in command.subcommands:
+                yield from walk(each, f"{path} {each.name}".strip())
+        else:
+            yield path, command
+
+    (top,) = get_kafka_hdfs_cli_commands()
+    return dict(walk(top, ""))
+
+
+@pytest.mark.parametrize("path", sorted(all_commands()))
+def test_every_command_has_help_with_examples_that_can_be_typed_and_exit_codes(path, capsys):
+    from airflow.cli.cli_parser import get_parser
+
+    from airflow_kafka_hdfs.cli.examples import EXAMPLES
+
+    command = all_commands()[path]
+    with pytest.raises(SystemExit) as ended:
+        get_parser().parse_args(["kafka-hdfs", *path.split(), "--help"])
+    assert ended.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "exit codes: 0 done" in text
+    is_lineage = path.startswith("lineage")
+    assert is_lineage or f"examples: airflow kafka-hdfs {path.split()[0]}" in text
+    for line in EXAMPLES.get(path, ()):
+        assert line.startswith(path)
+        args = get_parser().parse_args(["kafka-hdfs", *shlex.split(line)])
+        assert callable(args.func)
+    names = {name for argument in command.args for name in argument.flags}
+    if "--yes" in names:
+        assert is_lineage or path == "state rebuild" or "--reason" in names
+    elif path in ("info", "state show", "state log", "state doctor", "quarantine list", "quarantine show"):
+        assert "--output" in names
+
+
+@pytest.mark.parametrize(
+    ("names", "offsets", "holes"),
+    [
+        (["t+0+0+9.avro", "t+0+10+14.avro", "t+1+3+3.avro"], {"t": {0: 15, 1: 4}}, []),
+        (["a+b+0+0+9.snappy.parquet", "_tmp", "x.avro"], {"a+b": {0: 10}}, []),
+        (["t+0+0+1.avro", "t+0+4+5.avro"], {"t": {0: 6}}, ["t[0]: no file holds offsets 2 to 3"]),
+    ],
+)
+def test_offsets_are_read_from_file_names_and_holes_are_told(names, offsets, holes):
+    from airflow_kafka_hdfs.cli.importing import CONNECT_NAMES, offsets_of_names
+
+    found, notes = offsets_of_names(names, CONNECT_NAMES)
+    assert found == offsets
+    assert [note.split(": gaps")[0] for note in notes] == holes
+
+
+def test_a_pattern_without_its_groups_is_refused():
+    from airflow_kafka_hdfs.cli.importing import offsets_of_names
+    from airflow_kafka_hdfs.exceptions import ConfigError
+
+    with pytest.raises(ConfigError, match="it lacks last, partition"):
+        offsets_of_names([], "(?P<topic>.*)")
+    with pytest.raises(ConfigError, match="--pattern"):
+        offsets_of_names([], "(")
+
+
+def test_an_import_names_one_source(quarantined, command):
+    at = ("--dag-id", "mended")
+    with pytest.raises(SystemExit, match="exactly one of --file, --group, --folder"):
+        command("state", "import", "--reason", "x", at=at)
+    (quarantined / "old").mkdir()
+    with pytest.raises(SystemExit, match="none were found"):
+        command("state", "import", "--reason", "x", "--folder", (quarantined / "old").as_uri(), at=at)

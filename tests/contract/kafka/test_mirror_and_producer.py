@@ -7,6 +7,7 @@ import logging
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 
+from airflow_kafka_hdfs.adapters.kafka.groups import group_offsets as group_offsets_of
 from airflow_kafka_hdfs.adapters.kafka.mirror import GroupMirror
 from airflow_kafka_hdfs.adapters.kafka.producer import CheckedProducer
 from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
@@ -33,6 +34,8 @@ def test_a_lag_tool_sees_our_offsets(real_driver: RealDriver, unique_name: str):
     assert group_offsets(real_driver, unique_name) == {p0: 5, p1: 0}
     assert mirror.copy({p1: 7}), "what is not named stays"
     assert group_offsets(real_driver, unique_name) == {p0: 5, p1: 7}
+    assert group_offsets_of(real_driver.settings, unique_name) == {name: {0: 5, 1: 7}}
+    assert group_offsets_of(real_driver.settings, f"{unique_name}_unknown") == {}
     assert mirror.copy({p0: 2}), "a reset goes back"
     assert group_offsets(real_driver, unique_name)[p0] == 2
 
