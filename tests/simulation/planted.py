@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,7 @@ from airflow_kafka_hdfs.ingest.records import Commit, Manifest, PartitionChange
 from airflow_kafka_hdfs.ingest.writers.sinks import StreamSink
 from airflow_kafka_hdfs.model import TopicPartition
 from tests.fakes.runtime import SeededIds
-from tests.simulation import world
+from tests.simulation import mix, world
 from tests.simulation.store import SimulatedStore
 
 
@@ -66,7 +67,7 @@ def committed_files_collected_before_they_are_promoted() -> Iterator[None]:
 
 @contextmanager
 def attempts_share_a_staging_path() -> Iterator[None]:
-    """Attempts of a task have one id, and the store opens what stands there anew."""
+    """Attempts of a task have one id, the store opens what stands there anew, and no commit looks at staged files."""
     real = SeededIds.hex
     create = SimulatedStore.create
 
@@ -77,7 +78,15 @@ def attempts_share_a_staging_path() -> Iterator[None]:
     def hex_(self: SeededIds, digits: int) -> str:
         return "0" * digits if digits == 32 else real(self, digits)
 
-    with mock.patch.object(SeededIds, "hex", hex_), mock.patch.object(SimulatedStore, "create", anew):
+    def attempts(of: world.World, chance: random.Random) -> list[tuple[str, Any]]:
+        return [("run-1", of.run("run-1")), *((f"again {n}", of.extract_again("run-1")) for n in range(3))]
+
+    with (
+        mock.patch.object(SeededIds, "hex", hex_),
+        mock.patch.object(SimulatedStore, "create", anew),
+        mock.patch.object(mix, "_actors", attempts),
+        mock.patch.object(committing, "staged_files_stand", return_value=True),
+    ):
         yield
 
 
