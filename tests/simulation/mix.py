@@ -48,7 +48,7 @@ def simulate(seed: int) -> World:
         chance.choice(VARIANTS), stickiness=chance.choice((0.0, 0.5, 0.9)), copies=chance.random() < 0.3
     )
     # Lines of JSON all of them, read one by one or in whole batches.
-    formats = chance.choice((("json", "jsonl"), ("bytes", "raw")))
+    formats = random.Random(f"formats/{seed}").choice((("json", "jsonl"), ("bytes", "raw")))
     world = World(seed, variant, {"publish_policy": policy, "value_format": formats[0], "file_format": formats[1]})
     world.bad_share = chance.choice((0.0, 0.0, 0.3)) if formats[0] == "json" else 0.0
     _history(world, chance)
