@@ -52,6 +52,18 @@ def _apps() -> list[dict[str, Any]]:
     return [{"app": LazyApp(), "url_prefix": PREFIX, "name": "Lineage"}]
 
 
+def _views() -> list[dict[str, Any]]:
+    """The pages' places in Airflow's navigation; none while lineage is off."""
+    if not _LISTENERS:
+        return []
+    from airflow.configuration import conf
+
+    from airflow_kafka_hdfs.plugins.lineage_app import PREFIX
+    from airflow_kafka_hdfs.plugins.lineage_views import external_views
+
+    return external_views(conf.get("api", "base_url", fallback="") or "", PREFIX)
+
+
 _LISTENERS = _listeners()
 
 
@@ -62,3 +74,4 @@ class KafkaHdfsLineagePlugin(AirflowPlugin):
     listeners = _LISTENERS
     hook_lineage_readers = _readers()
     fastapi_apps = _apps()
+    external_views = _views()

@@ -86,6 +86,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"airflow_kafka_hdfs"}
     assert "airflow_kafka_hdfs/py.typed" in names
+    pages = {path.name for path in (ROOT / "airflow_kafka_hdfs" / "plugins" / "pages").iterdir()}
+    assert {f"airflow_kafka_hdfs/plugins/pages/{name}" for name in pages} <= set(names)
     assert not [name for name in names if name.endswith((".jar", ".class", ".log"))]
 
 
