@@ -10,7 +10,7 @@ from pathlib import Path
 
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.ports.store import Store
-from tests.benchmarks import lineage, parts, planning
+from tests.benchmarks import lineage, pages, parts, planning
 from tests.benchmarks.data import datasets
 from tests.benchmarks.measuring import Case, Row, Sample
 from tests.benchmarks.product import STAGES, Product
@@ -217,6 +217,7 @@ ROWS = [
         for stage in (*STAGES, "rest")
     ),
     *lineage.ROWS,
+    *pages.ROWS,
 ]
 
 
@@ -232,6 +233,7 @@ def offline_cases() -> dict[str, Case]:
         "offsets one by one": planning.one_by_one,
         "walk compiled": partial(parts.walk, "compiled", small),
         "walk numpy": partial(parts.walk, "numpy", small),
+        **pages.CASES,
     }
 
 
