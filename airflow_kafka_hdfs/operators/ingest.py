@@ -90,7 +90,9 @@ class KafkaToHdfsPlanOperator(IngestOperator):
             self.log.warning("%s", incident)
         for refusal in planned.refusals:
             self.log.error("a file of an earlier run could not be brought into place: %s", refusal)
-        report_plan(planned, ctx.clock.monotonic() - started)
+        seconds = ctx.clock.monotonic() - started
+        self.log.info("planned %d partitions in %.2f s", len(plan.entries), seconds)
+        report_plan(planned, seconds)
         path = None if plan.dry_run else ctx.log.paths.plan(plan.key, plan.counter)
         told = {
             "plan": plan.plan,

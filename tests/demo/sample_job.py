@@ -211,6 +211,13 @@ def main() -> None:
                 raise SystemExit(f"{way}: run ended {state}")
             root = "/" + destination.partition("://")[2].partition("/")[2]
             found = check(hdfs, root, records, topics, both=codec == "deflate")
+            print(
+                *(
+                    line
+                    for line in airflow.logs(f"sample_{way}", run_id, "ingest.plan").splitlines()
+                    if "planned" in line
+                )
+            )
             print(f"{way}: {seconds:.0f} s, {tasks} tasks, {found}: each record once, in its hour; {steps}", flush=True)
 
 
