@@ -19,22 +19,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from airflow_kafka_hdfs.exceptions import CorruptStateError, DecodeError, PlanEndedError, PlanningError, StorageError
+from airflow_kafka_hdfs.exceptions import CorruptStateError, PlanEndedError, PlanningError, StorageError
 from airflow_kafka_hdfs.ingest import layout, wire
-from airflow_kafka_hdfs.ingest.choices import OnNull, OnSchemaChange
 from airflow_kafka_hdfs.ingest.committing import staged_files_stand
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.log import LogView
-from airflow_kafka_hdfs.ingest.outfitting import file_facts, make_route, pinned_config
+from airflow_kafka_hdfs.ingest.outfitting import file_facts, pinned_config
 from airflow_kafka_hdfs.ingest.ownership import owned_elsewhere, refuse_foreign
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, own_plans, standing
 from airflow_kafka_hdfs.ingest.plans import Plan, TaskPlan, UnitPlan, WorkUnit
 from airflow_kafka_hdfs.ingest.publishing import Refusal, roll_forward
 from airflow_kafka_hdfs.ingest.quarantine_reading import BadRecord, Choice, Fate, bad_records, quarantine_files
 from airflow_kafka_hdfs.ingest.ranges import Ranges
-from airflow_kafka_hdfs.ingest.reasons import UnitReason
 from airflow_kafka_hdfs.ingest.records import (
     Commit,
     Counts,
@@ -46,22 +44,12 @@ from airflow_kafka_hdfs.ingest.records import (
     Replayed,
     UnitTaken,
 )
-from airflow_kafka_hdfs.ingest.routes import Output, Route, sinks_for
+from airflow_kafka_hdfs.ingest.redecoding import Decoded, StillBad, decoded
+from airflow_kafka_hdfs.ingest.routes import Output, sinks_for
 from airflow_kafka_hdfs.ingest.schema_pins import pin_schemas
-from airflow_kafka_hdfs.ingest.timepath import TimePath
-from airflow_kafka_hdfs.ingest.usercode import Events, UserContext
 from airflow_kafka_hdfs.ingest.writers.files import FileSet, TopicFiles
 from airflow_kafka_hdfs.metrics import Metrics
 from airflow_kafka_hdfs.ports.schemas import Codecs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StillBad:
-    """A record that would be quarantined again."""
-
-    record: BadRecord
-    reason: str
-    detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +115,7 @@ def draft_replay(ctx: Context, sources: Sources, config: IngestConfig, choice: C
     plan = _plan(ctx, sources, config, view, waiting, counter=0)
     folders: Counter[tuple[str, str]] = Counter()
     names, filtered, bad = set(), 0, []
-    for taken in _decoded(sources, config, plan, waiting):
+    for taken in decoded(sources, config, plan, waiting):
         if isinstance(taken, StillBad):
             bad.append(taken)
             continue
@@ -265,44 +253,6 @@ def _refuse_topics(ctx: Context, state: LogState, topics: Iterable[str]) -> None
     refuse_foreign(ctx, owned_elsewhere(ctx, set(topics)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decoded:
-    record: BadRecord
-    outputs: list[Output]
-    times: TimePath
-
-
-def _decoded(
-    sources: Sources, config: IngestConfig, plan: Plan, waiting: Iterable[BadRecord], metrics: Metrics | None = None
-) -> Iterator[_Decoded | StillBad]:
-    metrics = metrics or Metrics()
-    routes: dict[str, Route] = {}
-    for bad in waiting:
-        topic = bad.record.topic
-        if topic not in routes:
-            context = UserContext(topic, metrics, Events(topic, metrics))
-            routes[topic] = make_route(sources, plan, topic, config.topic(topic), context)
-        try:
-            yield _Decoded(record=bad, outputs=_outputs(routes[topic], bad), times=routes[topic].placing.times)
-        except DecodeError as error:
-            yield StillBad(record=bad, reason=error.reason, detail=error.detail)
-
-
-def _outputs(route: Route, bad: BadRecord) -> list[Output]:
-    """What becomes of a record by the policies at hand. Raises DecodeError if it is bad still."""
-    if bad.record.value is None:
-        if route.config.on_null is OnNull.SKIP:
-            return []
-        if route.config.on_null is OnNull.FAIL:
-            raise DecodeError(UnitReason.NULL_VALUE, "the value is null, and on_null is 'fail'")
-    outputs = route.outputs(bad.record)
-    pinned = route.only_key if route.config.on_schema_change is OnSchemaChange.FAIL else None
-    for output in outputs:
-        if pinned is not None and output.schema is not None and output.schema.key != pinned:
-            raise DecodeError(UnitReason.SCHEMA_CHANGED, f"its schema {output.schema.label} is not the topic's")
-    return outputs
-
-
 @dataclass(slots=True)
 class _Sum:
     """What becomes of the records of one partition."""
@@ -342,8 +292,8 @@ class _Attempt:
     def write(self, waiting: Iterable[BadRecord]) -> None:
         """Write everything that is good now, and close every file."""
         try:
-            for taken in _decoded(self.sources, self.config, self.plan, waiting, self.metrics):
-                if isinstance(taken, _Decoded):
+            for taken in decoded(self.sources, self.config, self.plan, waiting, self.metrics):
+                if isinstance(taken, Decoded):
                     self._write(taken)
             for _, files in sorted(self._files.items()):
                 self._entries += files.close()
@@ -380,7 +330,7 @@ class _Attempt:
         except StorageError:
             return
 
-    def _write(self, taken: _Decoded) -> None:
+    def _write(self, taken: Decoded) -> None:
         bad, record = taken.record, taken.record.record
         self.names.append(bad.name)
         files = self._files_of(bad.key)
@@ -399,7 +349,7 @@ class _Attempt:
             null_values=record.value is None,
         )
 
-    def _is_late(self, taken: _Decoded, output: Output) -> bool:
+    def _is_late(self, taken: Decoded, output: Output) -> bool:
         """Whether the topic had moved past the folder before this replay."""
         topic = taken.record.record.topic
         if topic not in self._newest:
