@@ -234,7 +234,7 @@ KafkaToHdfsDag(
 @pytest.fixture
 def quarantined(tmp_path: Path, dag_file, monkeypatch) -> Path:
     """A pipeline that took two texts for JSON; its DAG knows better by now."""
-    from tests.unit.ingest.test_replaying import Pipeline
+    from tests.unit.ingest.replays import Pipeline
 
     class OnDisk(Pipeline):
         def __init__(self) -> None:

@@ -18,7 +18,7 @@ from airflow_kafka_hdfs.ingest.publishing import announce
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
 from tests.fakes.store import InMemoryStore
 from tests.unit.ingest.extracting import MORNING, confluent, event
-from tests.unit.ingest.test_replaying import Pipeline, replace_everything
+from tests.unit.ingest.replays import Pipeline, replace_everything
 
 CHAINS = Path(__file__).parent / "chains"
 

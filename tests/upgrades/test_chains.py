@@ -17,7 +17,7 @@ from airflow_kafka_hdfs.ingest.plan_book import all_plans, manifests
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.records import Commit, Kind, Manifest
 from tests.unit.ingest.extracting import MORNING, confluent, event
-from tests.unit.ingest.test_replaying import Pipeline
+from tests.unit.ingest.replays import Pipeline
 from tests.upgrades.chain import CHAINS, load
 
 KINDS = {"commit": Commit, "plan": Plan, "manifest": Manifest, "checkpoint": Checkpoint, "owner": Owner}

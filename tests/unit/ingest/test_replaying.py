@@ -2,123 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import json
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
-from airflow_kafka_hdfs.exceptions import (
-    CorruptStateError,
-    KafkaHdfsError,
-    OwnedElsewhereError,
-    PlanEndedError,
-    PlanningError,
-    RegistryUnavailableError,
-)
+from airflow_kafka_hdfs.exceptions import OwnedElsewhereError, PlanEndedError, PlanningError, RegistryUnavailableError
 from airflow_kafka_hdfs.ingest import steering, wire
-from airflow_kafka_hdfs.ingest.collecting import collect
 from airflow_kafka_hdfs.ingest.committing import commit_plan
 from airflow_kafka_hdfs.ingest.config import IngestConfig
-from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.coverage import Checkpoint
 from airflow_kafka_hdfs.ingest.doctor import examine
-from airflow_kafka_hdfs.ingest.inspecting import recover
-from airflow_kafka_hdfs.ingest.log import CommitLog
 from airflow_kafka_hdfs.ingest.ownership import Owner
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, all_plans
 from airflow_kafka_hdfs.ingest.planning import make_plan
-from airflow_kafka_hdfs.ingest.publishing import roll_forward_all
 from airflow_kafka_hdfs.ingest.quarantine_reading import Choice, Fate, bad_records, quarantine_files
-from airflow_kafka_hdfs.ingest.ranges import Ranges
-from airflow_kafka_hdfs.ingest.records import Commit, Kind
-from airflow_kafka_hdfs.ingest.replaying import Replay, draft_replay, replay
+from airflow_kafka_hdfs.ingest.records import Kind
+from airflow_kafka_hdfs.ingest.replaying import Replay, draft_replay
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
-from airflow_kafka_hdfs.model import RunRef
-from tests.fakes.faulty_store import MUTATIONS, Call, Crash, Fault, FaultyStore
-from tests.fakes.faulty_store import Kind as FaultKind
-from tests.fakes.runtime import KnownRuns, SeededIds, SerialWorkers
-from tests.fakes.store import InMemoryStore
-from tests.unit.ingest.extracting import CODEC, EVENT, HOUR, MORNING, Task, confluent, event, read_back
-
-ARGUMENTS: dict[str, Any] = {
-    "topics": ["events"],
-    "destination": "file:///data",
-    "pipeline_id": "p",
-    "registry": "http://registry",
-    "value_format": "avro_confluent",
-    "time_field": "header.time",
-    "bootstrap": "earliest",
-    "codec": "null",
-    "max_bad_share": None,
-}
-
-
-class Pipeline(Task):
-    """A committed run of four records in two hours; those of schema 2 are bad, since the registry forgot it."""
-
-    def __init__(self, values: tuple[bytes, ...] | None = None, **arguments: Any) -> None:
-        super().__init__()
-        self.config = IngestConfig.of({**ARGUMENTS, **arguments})
-        self.topic(**{name: value for name, value in {**ARGUMENTS, **arguments}.items() if name in TOPIC_ARGUMENTS})
-        self.registry.register("events", EVENT)
-        self.second = {**EVENT, "doc": "second"}
-        self.registry.register("events", self.second)
-        self.registry.forget(2)
-        self.runs = KnownRuns()
-        default = tuple(confluent(n % 2 + 1, event(n, MORNING + n * HOUR // 2)) for n in range(4))
-        self.cluster.produce("events", 0, *(default if values is None else values), timestamp=MORNING)
-        self.ingest("run-1")
-
-    def ctx(self, store: Any = None, run: str = "command") -> Context:
-        self.seed += 1
-        store = self.store if store is None else store
-        return Context(
-            log=CommitLog(store, store, SerialWorkers(), "p"),
-            run=RunRef(dag_id="d", run_id=run, who="ada"),
-            clock=self.clock,
-            ids=SeededIds(self.seed),
-            run_states=self.runs,
-        )
-
-    def ingest(self, run: str, request: PlanRequest | None = None) -> Commit:
-        ctx = self.ctx(run=run)
-        self.runs.alive[run] = False
-        plan = make_plan(ctx, self.sources(), self.config, request or PlanRequest()).plan
-        self.run_id = run
-        self.run(plan)
-        record = commit_plan(ctx, plan, self.config.commit_policy(["events"])).record
-        roll_forward_all(ctx, ctx.log.read())
-        assert record is not None
-        return record
-
-    def mend(self) -> None:
-        self.registry._schemas[2] = json.dumps(self.second)
-
-    def replay(self, store: Any = None, choice: Choice | None = None) -> Replay:
-        ctx = self.ctx(store)
-        draft = draft_replay(ctx, self.sources(), self.config, choice or Choice())
-        return replay(ctx, self.sources(), self.config, StandardCodecs(), draft.names, "mended")
-
-    def visible(self) -> dict[str, list[int]]:
-        """Folder -> ids of the events in its files, sorted."""
-        found: dict[str, list[int]] = {}
-        for path, data in self.store.files().items():
-            if path.startswith("events/"):
-                found.setdefault(path.rpartition("/")[0], []).extend(item["id"] for item in read_back(path, data))
-        return {folder: sorted(ids) for folder, ids in sorted(found.items())}
-
-    def ids(self) -> list[int]:
-        return sorted(number for numbers in self.visible().values() for number in numbers)
-
-
-TOPIC_ARGUMENTS = {"value_format", "time_field", "codec", "max_bad_share", "on_null", "converters", "bootstrap"}
+from tests.fakes.faulty_store import Call, FaultyStore
+from tests.unit.ingest.extracting import CODEC, MORNING, confluent, event
+from tests.unit.ingest.replays import ARGUMENTS, Pipeline, replace_everything
 
 
 def test_mended_records_land_in_their_own_time_folders_by_a_commit_of_their_own():
@@ -217,11 +122,6 @@ def test_null_values_follow_the_policy_of_now():
         assert [item.reason for item in draft.still_bad] == ["null_value"]
         skipping = IngestConfig.of({**ARGUMENTS, "on_null": "skip"})
         assert draft_replay(pipeline.ctx(), pipeline.sources(), skipping, Choice()).filtered == 1
-
-
-def replace_everything(pipeline: Pipeline) -> Commit:
-    pipeline.clock.advance(timedelta(days=1).total_seconds())
-    return pipeline.ingest("replace", PlanRequest(range_end=pipeline.clock.now(), replace=True))
 
 
 def test_a_replace_that_reads_the_offsets_again_settles_what_waited():
@@ -362,106 +262,3 @@ def test_the_log_remembers_replays_in_its_checkpoints():
     state = pipeline.ctx().log.read().state
     assert Checkpoint.of(state).state() == state
     assert len(state.replayed) == 2
-
-
-# deaths
-
-
-def calls_of_a_replay() -> list[Call]:
-    pipeline = Pipeline()
-    pipeline.mend()
-    store = FaultyStore(pipeline.store)
-    pipeline.replay(store)
-    return store.calls
-
-
-CALLS = calls_of_a_replay()
-
-
-@pytest.mark.parametrize("kind", list(FaultKind))
-def test_a_replay_may_die_at_any_call_and_a_second_one_takes_each_record_once(kind: FaultKind):
-    assert {"put_if_absent", "create", "close", "promote"} <= {call.name for call in CALLS}
-    start = Pipeline()
-    clean = start.store
-    start.mend()
-    for call in CALLS:
-        if kind not in (FaultKind.CRASH_BEFORE, FaultKind.UNAVAILABLE) and call.name not in MUTATIONS:
-            continue
-        start.store = clean.clone()
-        with contextlib.suppress(Crash, KafkaHdfsError):
-            start.replay(FaultyStore(start.store, Fault(at=call.number, kind=kind)))
-        recover(start.ctx())
-        start.replay()
-        where = f"{kind} at {call}"
-        assert start.ids() == [0, 1, 2, 3], where
-        worse = [finding for finding in examine(start.ctx()) if finding.severity != "note"]
-        assert not worse, where
-        start.runs.alive["command"] = False
-        for _ in range(4):
-            collect(start.ctx(), grace=timedelta(seconds=-1))
-        start.clock.advance(timedelta(days=2).total_seconds())
-        collect(start.ctx())
-        assert not [path for path in start.store.files() if "/staging/" in path], where
-        assert start.ids() == [0, 1, 2, 3], where
-
-
-def test_a_commit_that_died_before_its_files_were_in_place_is_finished_by_the_next_run():
-    pipeline = Pipeline()
-    pipeline.mend()
-    promote = next(call.number for call in CALLS if call.name == "promote")
-    with pytest.raises(Crash):
-        pipeline.replay(FaultyStore(pipeline.store, Fault(at=promote, kind=FaultKind.CRASH_BEFORE)))
-    assert pipeline.ids() == [0, 2]
-    pipeline.clock.advance(timedelta(days=3).total_seconds())
-    collect(pipeline.ctx(), grace=timedelta(0))
-    make_plan(pipeline.ctx(run="run-2"), pipeline.sources(), pipeline.config, PlanRequest())
-    assert pipeline.ids() == [0, 1, 2, 3]
-
-
-def test_bad_records_of_a_commit_whose_files_are_not_in_place_yet_are_read_from_staging():
-    pipeline = Pipeline()
-    path = quarantine_path(pipeline)
-    (file,) = quarantine_files(pipeline.ctx().log.read(since=-1))
-    pipeline.store.promote(path, file.entry.staged, file.entry.size)
-    assert len(bad_records(pipeline.store, CODEC, file)) == 2
-
-
-# damaged files
-
-
-def quarantine_path(pipeline: Pipeline) -> str:
-    (path,) = [path for path in pipeline.store.files() if "/quarantine/" in path]
-    return path
-
-
-PRISTINE = Pipeline()
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_a_damaged_quarantine_file_is_named_and_nothing_else_is_raised(data):
-    path = quarantine_path(PRISTINE)
-    good = PRISTINE.store.files()[path]
-    cut = data.draw(st.integers(1, len(good) - 1))
-    garbage = data.draw(st.binary(min_size=1, max_size=8))
-    bad = good[:cut] + garbage + good[cut + len(garbage) :] if data.draw(st.booleans()) else good[:cut]
-    store = InMemoryStore()
-    store.put_if_absent(path, bad)
-    (file,) = quarantine_files(PRISTINE.ctx().log.read(since=-1))
-    with contextlib.suppress(CorruptStateError):
-        assert len(bad_records(store, CODEC, file)) <= 2
-
-
-def test_a_quarantine_file_that_is_gone_is_named():
-    pipeline = Pipeline()
-    pipeline.store.delete(quarantine_path(pipeline))
-    with pytest.raises(CorruptStateError, match="is gone"):
-        pipeline.replay()
-
-
-def test_a_record_of_a_partition_that_its_commit_does_not_name_is_refused():
-    pipeline = Pipeline()
-    (file,) = quarantine_files(pipeline.ctx().log.read(since=-1))
-    other = dataclasses.replace(file, keys={7: file.keys[0]}, replaced={7: Ranges()})
-    with pytest.raises(CorruptStateError, match="partition 0"):
-        bad_records(pipeline.store, CODEC, other)
