@@ -1,25 +1,21 @@
-"""The commit loop, publishing, the gate and the collector on plans made by hand."""
+"""The commit loop, publishing and the gate on plans made by hand."""
 
 from __future__ import annotations
 
 import dataclasses
-from datetime import timedelta
 
 import pytest
 
-from airflow_kafka_hdfs.exceptions import CorruptStateError, NewerFormatError, PlanEndedError
+from airflow_kafka_hdfs.exceptions import CorruptStateError, PlanEndedError
 from airflow_kafka_hdfs.ingest import wire
-from airflow_kafka_hdfs.ingest.collecting import collect
 from airflow_kafka_hdfs.ingest.committing import BadRecordLimits, CommitPolicy, commit_plan
-from airflow_kafka_hdfs.ingest.coverage import Checkpoint
 from airflow_kafka_hdfs.ingest.finishing import finish, owed_events
 from airflow_kafka_hdfs.ingest.judging import judge
-from airflow_kafka_hdfs.ingest.plan_book import abort_plan, live_plans, own_plans, standing
-from airflow_kafka_hdfs.ingest.plans import Waiting
+from airflow_kafka_hdfs.ingest.plan_book import abort_plan, standing
 from airflow_kafka_hdfs.ingest.publishing import announce
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Counts, Held, Kind, Outcome, PartitionChange, Superseded
-from tests.unit.ingest.scripted import RUNS, Job, key
+from tests.unit.ingest.scripted import Job, key
 
 FULL, SUCCESSFUL, PARTIAL = (CommitPolicy(publish=name) for name in ("full", "successful", "partial"))
 A, B, OTHER = key(), key(partition=1), key("clicks")
@@ -417,118 +413,3 @@ def test_a_topic_held_by_planning_is_recorded_and_red_until_a_later_run_took_it_
     later.extract(next_plan)
     finish(later.ctx, next_plan, FULL)
     assert judge(job.ctx, plan).is_green
-
-
-def test_the_gate_waits_for_the_plan_of_a_live_run_and_then_judges_its_ranges():
-    live, job = Job(run="live"), None
-    live.start(A)
-    theirs = live.plan([(A, 0, 5)])
-    job = Job(live.store, run="backfill")
-    ours = job.plan(
-        [(A, 5, 8)],
-        kind=Kind.INTERVAL,
-        waiting=(Waiting(plan=theirs.plan, log_head=theirs.log_head, key=A, ranges=Ranges.span(2, 5)),),
-    )
-    job.extract(ours)
-    finish(job.ctx, ours, FULL)
-    assert judge(job.ctx, ours).waiting_for == (theirs.plan,)
-    assert "were left to plan" in judge(job.ctx, ours, wait=False).faults[0]
-    live.extract(theirs)
-    finish(live.ctx, theirs, FULL)
-    assert judge(job.ctx, ours).is_green
-
-
-def test_open_plans_of_live_runs_are_seen_and_those_of_dead_ones_are_not():
-    live, job = Job(run="live"), None
-    live.start(A)
-    theirs = live.plan([(A, 0, 5)])
-    job = Job(live.store, run="mine")
-    mine = job.plan([(A, 5, 6)])
-    view = job.ctx.log.read()
-    assert [(plan.plan, ranges) for plan, ranges in live_plans(job.ctx, view)] == [
-        (theirs.plan, {A: Ranges.span(0, 5)})
-    ]
-    RUNS.alive["live"] = False
-    try:
-        assert live_plans(job.ctx, view) == []
-    finally:
-        del RUNS.alive["live"]
-    assert [plan.plan for plan in own_plans(job.ctx)] == [mine.plan]
-
-
-def test_the_collector_ends_plans_of_dead_runs_and_spares_unpublished_commits():
-    dead, job = Job(run="dead"), None
-    dead.start(A, B)
-    plan = dead.plan([(A, 0, 5)], [(B, 0, 5)])
-    (entry,) = dead.extract(plan, 0).units[0].files
-    dead.extract(plan, 1, reach=1, outcome=Outcome.FAILED, reason="no_schema")
-    commit_plan(dead.ctx, plan, SUCCESSFUL)
-    job = Job(dead.store, run="later")
-    RUNS.alive["dead"] = False
-    try:
-        assert collect(job.ctx, grace=timedelta(days=1)).aborted == ()
-        late = timedelta(seconds=-1)
-        first = collect(job.ctx, grace=late)
-        assert first.aborted == (plan.plan,)
-        assert first.plans == ()
-        assert entry.staged in dead.store.files()
-        finish(job.ctx, job.plan(), FULL, grace=late)
-    finally:
-        del RUNS.alive["dead"]
-    assert entry.path in dead.store.files()
-    assert not any("/staging/" in path or path.startswith("units/") for path in dead.store.files())
-    assert own_plans(dead.ctx) == []
-
-
-def test_a_stale_listing_of_plans_costs_no_staging_even_without_any_grace(monkeypatch: pytest.MonkeyPatch):
-    job = Job()
-    job.start(A)
-    plan = job.plan([(A, 0, 5)])
-    (entry,) = job.extract(plan, 0).units[0].files
-    commit_plan(job.ctx, plan, FULL)
-    listed = job.store.list
-    monkeypatch.setattr(job.store, "list", lambda path: [] if path == job.ctx.log.paths.plans else listed(path))
-    assert collect(job.ctx, grace=timedelta(seconds=-1)).staging == ()
-    assert entry.staged in job.store.files()
-
-
-def test_staging_without_a_plan_goes_once_no_listing_can_have_missed_its_plan():
-    job = Job()
-    job.store.put_if_absent(f"{job.ctx.log.data_paths.staging('20260101T000000Z-0000abcd', 0, 'a')}/file", b"x")
-    assert collect(job.ctx, grace=timedelta()).staging == ()
-    job.ctx.clock.advance(3700)
-    assert collect(job.ctx, grace=timedelta()).staging == ("20260101T000000Z-0000abcd",)
-
-
-def test_checkpoints_shorten_reading_and_equal_the_sum_of_all_records():
-    job = Job()
-    job.start(A)
-    for low in range(0, 120, 3):
-        plan = job.plan([(A, low, low + 3)])
-        job.extract(plan)
-        finish(job.ctx, plan, FULL)
-    view = job.ctx.log.read()
-    assert view.checkpoint == 39
-    assert view.state.coverage == job.ctx.log.recomputed([view.head])[view.head].coverage
-    assert job.ctx.log.checkpoints() == [39, 19]
-    newest = job.ctx.log.checkpoint_at(39)
-    assert Checkpoint.of(newest.state()) == newest
-    assert len(view.records) <= 20
-
-
-def test_records_that_are_torn_changed_or_newer_are_refused_with_their_path():
-    job = Job()
-    job.start(A)
-    path = job.ctx.log.paths.commit(0)
-    good = job.store.get(path)
-    for wrong, error in [
-        (good[: len(good) // 2], CorruptStateError),
-        (good.replace(b'"start":0', b'"start":7'), CorruptStateError),
-        (b"[]", CorruptStateError),
-        (good.replace(b'"format":1', b'"format":2'), NewerFormatError),
-        (wire.encode("plan", job.plan()), CorruptStateError),
-    ]:
-        job.store.delete(path)
-        job.store.put_if_absent(path, wrong)
-        with pytest.raises(error, match=path):
-            job.ctx.log.read()
