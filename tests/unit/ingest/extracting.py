@@ -24,7 +24,7 @@ from airflow_kafka_hdfs.ingest.log import CommitLog
 from airflow_kafka_hdfs.ingest.outfitting import Tools
 from airflow_kafka_hdfs.ingest.plans import Plan, TaskPlan, UnitPlan, WorkUnit
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
-from airflow_kafka_hdfs.ingest.records import FileEntry, Kind, Manifest, PartitionKey, UnitResult
+from airflow_kafka_hdfs.ingest.records import FileEntry, Kind, Manifest, Outcome, PartitionKey, UnitResult
 from airflow_kafka_hdfs.ingest.routes import sinks_for
 from airflow_kafka_hdfs.ingest.settings import DEFAULTS, TopicSettings, topic_settings
 from airflow_kafka_hdfs.model import RunRef
@@ -49,6 +49,9 @@ FAST = bulk_steps(tiers.choose())
 MORNING = 1_767_254_400_000
 """2026-01-01T08:00:00Z in ms, a while after the clock of the fakes starts."""
 HOUR = 3_600_000
+FOLDER = "events/2026/01/01/08"
+"""Of a record of the topic `events` at `MORNING`."""
+HEADERS = (("trace", b"\x01"), ("trace", None), ("é", b""))
 
 
 def event(number: int, millis: int = MORNING, country: str | None = None) -> dict[str, Any]:
@@ -240,3 +243,47 @@ def counts_of(unit: UnitResult) -> dict[str, int]:
 def manifest_of(result: Extraction) -> Manifest:
     assert result.manifest is not None
     return result.manifest
+
+
+def one_topic(*values: bytes | None, **changes) -> Task:
+    """A task for values in `events[0]`, with as many bad ones as may come."""
+    task = Task()
+    task.topic(**{"max_bad_share": None, **changes})
+    task.cluster.produce("events", 0, *values, timestamp=MORNING)
+    return task
+
+
+def written(task: Task) -> list:
+    """What the task wrote into `FOLDER`, all of it good."""
+    unit = task.unit()
+    assert unit.outcome is Outcome.DONE, unit.detail
+    assert counts_of(unit).keys() == {"written"}, task.bad(unit)
+    return task.data(unit)[FOLDER]
+
+
+def two_topics(**changes) -> Task:
+    """Four records in `bad`, which is changed as the test wants it, and four in `good`."""
+    task = Task()
+    task.topic("bad", **changes)
+    task.topic("good", partitions=2)
+    for topic in ("bad", "good"):
+        task.cluster.produce(topic, 0, *[b"x"] * 4, timestamp=MORNING)
+    return task
+
+
+def outcomes(result) -> dict[str, tuple[str, str, int]]:
+    """Topic -> outcome, reason, records written."""
+    return {u.topic: (u.outcome.value, u.reason, u.counts.written) for u in manifest_of(result).units}
+
+
+def on_poll(task: Task, number: int, act) -> None:
+    """Let something happen at the n-th poll."""
+    seen = []
+
+    def on_call(name: str) -> None:
+        if name == "kafka.poll":
+            seen.append(name)
+            if len(seen) == number:
+                act()
+
+    task.cluster.on_call = on_call

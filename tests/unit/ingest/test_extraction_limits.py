@@ -1,0 +1,121 @@
+"""Limits of records, bytes, time and rate, and the progress that a task tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_hdfs.ingest.datum import tiers
+from airflow_kafka_hdfs.ingest.ranges import Ranges
+from airflow_kafka_hdfs.ingest.reading import ReadOptions
+from airflow_kafka_hdfs.ingest.records import Outcome
+from airflow_kafka_hdfs.ingest.settings import Limits
+from airflow_kafka_hdfs.model import TopicPartition
+from tests.unit.ingest.extracting import MORNING, Task, outcomes
+
+
+def test_a_count_limit_reads_exactly_so_many():  # bug 85, Gobblin 52, 57
+    task = Task(reading=ReadOptions(limits=Limits(records=10)))
+    task.topic()
+    task.cluster.produce("events", 0, *[b"x"] * 25, timestamp=MORNING)
+    unit = task.unit()
+    assert (unit.outcome, unit.reason) == (Outcome.LIMITED, "record_limit")
+    assert unit.partitions[0].covered == Ranges.span(0, 10)
+    assert unit.detail == "record_limit reached; 15 offsets are left to the next run"
+
+
+def test_a_limit_that_is_just_enough_is_no_limit():
+    task = Task(reading=ReadOptions(limits=Limits(records=10)))
+    task.topic()
+    task.cluster.produce("events", 0, *[b"x"] * 10, timestamp=MORNING)
+    assert task.unit().outcome is Outcome.DONE
+
+
+def test_a_limit_is_shared_by_all_partitions():
+    task = Task(reading=ReadOptions(limits=Limits(records=40)))
+    task.topic(partitions=4)
+    for partition, count in enumerate((100, 100, 5, 0)):
+        task.cluster.produce("events", partition, *[b"x"] * count, timestamp=MORNING)
+    unit = task.unit()
+    reached = [len(part.covered) for part in unit.partitions]
+    assert sum(reached) == 40
+    assert reached[2:] == [5, 0]
+    assert abs(reached[0] - reached[1]) <= 1
+
+
+def test_shares_that_gaps_leave_over_are_used_by_others():
+    task = Task(reading=ReadOptions(limits=Limits(records=40)))
+    task.topic(partitions=2)
+    task.cluster.produce("events", 0, *[b"x"] * 100, timestamp=MORNING)
+    task.cluster.produce("events", 1, *[b"x"] * 100, timestamp=MORNING)
+    task.cluster.compact("events", 1, *range(1, 99))
+    unit = task.unit()
+    assert unit.counts.written == 40
+    assert [part.counts.written for part in unit.partitions] == [38, 2]
+
+
+def test_topics_may_have_limits_of_their_own():
+    task = Task(reading=ReadOptions(limits=Limits(records=50)))
+    task.topic("few", record_limit=3)
+    task.topic("many")
+    for topic in ("few", "many"):
+        task.cluster.produce(topic, 0, *[b"x"] * 100, timestamp=MORNING)
+    assert outcomes(task.run()) == {"few": ("limited", "record_limit", 3), "many": ("limited", "record_limit", 47)}
+
+
+def test_a_byte_limit_ends_with_the_record_that_reaches_it():
+    task = Task(reading=ReadOptions(limits=Limits(bytes=25)))
+    task.topic()
+    task.cluster.produce("events", 0, *[b"0123456789"] * 10, timestamp=MORNING)
+    unit = task.unit()
+    assert (unit.outcome, unit.reason, unit.counts.written) == (Outcome.LIMITED, "byte_limit", 3)
+    assert unit.counts.bytes_in == 30
+
+
+def test_a_time_limit_ends_between_two_polls():  # Gobblin 53
+    task = Task(per_poll=1, reading=ReadOptions(limits=Limits(time=3)))
+    task.topic()
+    task.cluster.produce("events", 0, *[b"x"] * 100, timestamp=MORNING)
+    plan = task.plan()
+    task.cluster.on_call = lambda name: task.clock.advance(1) if name == "kafka.poll" else None
+    unit = task.unit(plan)
+    assert (unit.outcome, unit.reason, unit.counts.written) == (Outcome.LIMITED, "time_limit", 3)
+    assert "time_limit of 3 s reached; 97 offsets are left" in unit.detail
+
+
+def test_a_rate_is_kept():
+    task = Task(reading=ReadOptions(limits=Limits(rate=20)))
+    task.topic()
+    task.cluster.produce("events", 0, *[b"x"] * 100, timestamp=MORNING)
+    unit = task.unit()
+    assert unit.outcome is Outcome.DONE
+    assert task.clock.monotonic() == pytest.approx(5, rel=0.15)
+
+
+def test_progress_is_told_every_few_seconds():
+    task = Task(per_poll=1)
+    task.topic()
+    task.cluster.produce("events", 0, *[b"0123456789"] * 20, timestamp=MORNING)
+    plan = task.plan()
+    task.cluster.on_call = lambda name: task.clock.advance(1) if name == "kafka.poll" else None
+    task.unit(plan)
+    reports = task.progress.reports
+    assert [report["records"] for report in reports] == [5, 10, 15, 20]
+    assert reports[1] == {
+        "records": 10,
+        "bytes": 100,
+        "lag": 10,
+        "rate": 1.0,
+        "seconds": 10.0,
+        "seconds_left": 10.0,
+        "ways": {tiers.choose().name: 10},
+    }
+
+
+def test_finished_partitions_are_paused_and_nothing_is_fetched_twice():
+    task = Task()
+    task.topic(partitions=2)
+    task.cluster.produce("events", 0, *[b"x"] * 3, timestamp=MORNING)
+    task.cluster.produce("events", 1, *[b"x"] * 3, timestamp=MORNING)
+    plan = task.plan(("events", 0, 0, 2), ("events", 1, 0, 3))
+    task.unit(plan)
+    assert task.readers[0]._paused == {TopicPartition("events", 0), TopicPartition("events", 1)}
