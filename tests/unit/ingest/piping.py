@@ -24,6 +24,7 @@ from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
 from airflow_kafka_hdfs.model import RunRef
+from tests.fakes.faulty_store import FaultyStore
 from tests.fakes.kafka import FakeCluster
 from tests.fakes.registry import FakeRegistry
 from tests.fakes.runtime import KnownRuns, ManualClock, ManualStop, RecordedProgress, SeededIds, SerialWorkers
@@ -146,3 +147,29 @@ class Run:
 
 
 HOUR = timedelta(hours=1)
+
+
+def reasons(planned):
+    return {str(entry.key): entry.reason for entry in planned.plan.entries}
+
+
+def ranges(planned):
+    return {str(key): spans for key, spans in planned.plan.ranges().items()}
+
+
+def records(world, run="reader"):
+    view = world.run(run).context().log.read(since=-1)
+    return [commit for _, commit in sorted(view.records.items())]
+
+
+def overtaken(run, folder, what):
+    """Let something happen in the moment before a run first creates a file in a folder; what it returned."""
+    done = []
+
+    def before(call):
+        if call.name == "put_if_absent" and call.path.startswith(folder) and not done:
+            done.append(None)
+            done[0] = what()
+
+    run.store = FaultyStore(run.world.store, before_call=before)
+    return done
