@@ -16,6 +16,7 @@ from tests.contract.stores import (
     s3_server,
     webhdfs_bench,
 )
+from tests.fakes.registry_server import RegistryServer, registry_server
 
 
 @pytest.fixture(scope="session")
@@ -90,3 +91,9 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         import airflow  # noqa: F401
 
         yield
+
+
+@pytest.fixture
+def server() -> Iterator[RegistryServer]:
+    with registry_server() as running:
+        yield running
