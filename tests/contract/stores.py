@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,13 @@ from airflow_kafka_hdfs.adapters.storage.native import NativeCalls
 from airflow_kafka_hdfs.adapters.storage.objects import ObjectStore
 from airflow_kafka_hdfs.adapters.storage.probe import ProvableStore
 from airflow_kafka_hdfs.adapters.storage.webhdfs import WebHdfsCalls
+from airflow_kafka_hdfs.exceptions import StoreRefusedError
+from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.ports.store import Store
 from tests.fakes.store import InMemoryStore
 from tests.stack.hdfs import HdfsCluster
+
+RACERS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,3 +117,29 @@ def s3_server() -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def stage(store: Store, path: str, data: bytes) -> int:
+    writer = store.create(path)
+    writer.write(data)
+    writer.close()
+    return len(data)
+
+
+def race(call: Callable[[int], object]) -> list[object]:
+    """What the call answers or raises for 0..RACERS-1, all let go at once."""
+    start = threading.Barrier(RACERS)
+
+    def one(number: int) -> object:
+        start.wait()
+        try:
+            return call(number)
+        except StoreRefusedError as error:
+            return error
+
+    with ThreadPoolExecutor(RACERS) as pool:
+        return list(pool.map(one, range(RACERS)))
+
+
+def shown(entries: list[FileStatus]) -> list[tuple[str, int, bool]]:
+    return [(entry.path, entry.size, entry.is_dir) for entry in entries]
