@@ -2,7 +2,8 @@
 
 1. Assign every partition at its position, share the limits out.
 2. Poll for at most what is still wanted; take it; move positions on, also past markers and compacted records.
-3. Pause what is finished, seek where another range begins, decide by policy where the broker holds no such offset.
+3. Pause what is finished or ahead of its topic's rate, seek where another range begins, decide by policy where the
+   broker holds no such offset.
 4. Where limits have shares left over that others can use, share them out anew.
 
 A partition without progress for a while is a failure of the attempt, never an end.
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, TopicFaultError
 from airflow_kafka_hdfs.ingest.datum.packing import BATCH_BYTES, LEAST_BATCH
-from airflow_kafka_hdfs.ingest.limiting import Pace, fair_shares
+from airflow_kafka_hdfs.ingest.limiting import Pace, TopicPaces, fair_shares
 from airflow_kafka_hdfs.ingest.reasons import UnitReason
 from airflow_kafka_hdfs.ingest.records import Outcome
 from airflow_kafka_hdfs.ingest.settings import Limits
@@ -86,8 +87,8 @@ class TaskReading:
         }
         self._start = around.clock.monotonic()
         self._moved = self._reported = self._start
-        rates = [limits.rate for limits in (options.limits, *(unit.limits for unit in units)) if limits.rate]
-        self._pace = Pace(around.clock, min(rates, default=None))
+        self._pace = Pace(around.clock, options.limits.rate)
+        self._paces = TopicPaces(around.clock, {unit.topic: unit.limits.rate for unit in units if unit.limits.rate})
         self._live: dict[TopicPartition, PartitionTracker] = {}
         self._pages: dict[TopicPartition, int] = {}
         self._batch = options.batch_records
@@ -104,9 +105,12 @@ class TaskReading:
         self._end_done_units()
         while self._share_out():
             self._around.reader.assign({tp: tracker.position for tp, tracker in self._live.items()})
+            self._paces.held.clear()
+            self._hold()
             while self._live:
                 self._look_up_from_work()
                 if self._live:
+                    self._release()
                     self._poll()
         self._end_limited_units()
         self._report(final=True)
@@ -144,6 +148,7 @@ class TaskReading:
             tracker.bytes_left = None if sizes is None else sizes.get(tp)
         self._live = {tp: tracker for tp, tracker in active.items() if not tracker.spent}
         self._pages = {tp: tracker.page for tp, tracker in self._live.items()}
+        self._paces.share_out(self._live)
         return bool(self._live)
 
     def _all_limits(self) -> Iterable[Limits]:
@@ -188,25 +193,29 @@ class TaskReading:
     def _poll(self) -> None:
         size = self._batch_size()
         room = self._pace.room(min(size, self._remaining(size)))
-        poll = self._around.reader.poll(max(room, 1), self._options.poll_seconds)
+        poll = self._around.reader.poll(max(room, 1), self._paces.wait(self._options.poll_seconds))
         took = self._take(poll.batch)
         self._pace.took(took)
         moved = took > 0 or bool(poll.faults)
         for tp, position in poll.positions.items():
             tracker = self._live.get(tp)
             # A fault or a used-up share ends at its last record; a range that was begun asks for a seek first.
-            if tracker is not None and tracker.active and not tracker.spent and self._pages[tp] == tracker.page:
+            if tracker is None or self._paces.was_cut(tp):
+                continue
+            if tracker.active and not tracker.spent and self._pages[tp] == tracker.page:
                 moved |= tracker.reached(position)
         self._end_units(poll)
-        if poll.out_of_range:
-            moved |= self._out_of_range(poll.out_of_range)
+        out_of_range = [tp for tp in poll.out_of_range if not self._paces.was_cut(tp)]
+        if out_of_range:
+            moved |= self._out_of_range(out_of_range)
         self._end_done_units()
         ended = any(unit.outcome is not None for unit in self._units.values())
         touched = list(self._live) if ended else [tp for tp in poll.positions if tp in self._live]
-        self._turn_pages([*touched, *poll.out_of_range])
         self._drop_finished(touched)
+        self._hold()
+        self._turn_pages([*touched, *out_of_range])
         now = self._around.clock.monotonic()
-        if moved:
+        if moved or len(self._paces.held) == len(self._live):
             self._moved = now
         elif now - self._moved > self._options.stall_seconds:
             self._stalled()
@@ -235,11 +244,34 @@ class TaskReading:
             return 0
         if len(self._units) == 1:
             (unit,) = self._units.values()
-            return unit.take(batch, range(count))
+            return self._take_of(unit, batch, range(count))
         by_topic: dict[str, list[int]] = {}
         for i, topic in enumerate(batch.topics()):
             by_topic.setdefault(topic, []).append(i)
-        return sum(self._units[topic].take(batch, mine) for topic, mine in by_topic.items() if topic in self._units)
+        return sum(
+            self._take_of(self._units[topic], batch, mine) for topic, mine in by_topic.items() if topic in self._units
+        )
+
+    def _take_of(self, unit: UnitReading, batch: RecordBatch, indexes: Sequence[int]) -> int:
+        """Hand a unit its records, as far as its rate allows."""
+        if not unit.limits.rate:
+            return unit.take(batch, indexes)
+        before = {tracker.topic_partition: tracker.tally.read for tracker in unit.trackers.values()}
+        took = unit.take(batch, self._paces.within(unit.topic, batch.partitions(), indexes))
+        for tracker in unit.trackers.values():
+            self._paces.took(tracker.topic_partition, tracker.tally.read - before[tracker.topic_partition])
+        return took
+
+    def _hold(self) -> None:
+        """Fetch nothing for now of partitions that are ahead of their topic's rate."""
+        if over := self._paces.hold():
+            self._around.reader.pause(over)
+
+    def _release(self) -> None:
+        """Fetch again what the rates allow by now."""
+        if free := self._paces.release():
+            self._around.reader.resume({tp: self._live[tp].position for tp in free})
+            self._pages.update((tp, self._live[tp].page) for tp in free)
 
     def _end_units(self, poll: Poll) -> None:
         for tp, fault in poll.faults.items():
@@ -267,7 +299,9 @@ class TaskReading:
     def _turn_pages(self, partitions: Collection[TopicPartition]) -> None:
         for tp in partitions:
             tracker = self._live.get(tp)
-            if tracker is not None and tracker.active and not tracker.spent and self._pages[tp] != tracker.page:
+            if tracker is None or tp in self._paces.held:
+                continue
+            if tracker.active and not tracker.spent and self._pages[tp] != tracker.page:
                 self._around.reader.seek(tp, tracker.position)
                 self._pages[tp] = tracker.page
 
@@ -282,6 +316,7 @@ class TaskReading:
             del self._live[tp]
         if finished:
             self._around.reader.pause(finished)
+            self._paces.share_out(self._live)
 
     def _stalled(self) -> None:
         """No progress for a while: either the broker's log has become shorter, or the attempt fails."""
@@ -296,7 +331,7 @@ class TaskReading:
             self._moved = self._around.clock.monotonic()
             self._drop_finished(list(self._live))
             return
-        live = sorted(self._live.items(), key=lambda item: item[0])
+        live = sorted((tp, self._live[tp]) for tp in self._live.keys() - self._paces.held)
         stuck = ", ".join(f"{tp}@{tracker.position} (of {tracker.high})" for tp, tracker in live[:5])
         trouble = self._around.reader.trouble()
         raise KafkaUnavailableError(

@@ -153,6 +153,10 @@ class RecordReader(Protocol):
         """Fetch no more of these partitions."""
 
     @abstractmethod
+    def resume(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Fetch paused partitions again, each from this offset on."""
+
+    @abstractmethod
     def trouble(self) -> str:
         """What the client said last about lost brokers or failed log-ins, empty if nothing: for the text of errors."""
 

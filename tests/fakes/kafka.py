@@ -340,6 +340,15 @@ class FakeReader(RecordReader):
             self._must_be_assigned(partition)
         self._paused |= set(partitions)
 
+    def resume(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._enter("resume")
+        for partition, offset in positions.items():
+            self._must_be_assigned(partition)
+            self._positions[partition] = offset
+            self._end_told.pop(partition, None)
+        self._paused -= positions.keys()
+        self._silent -= positions.keys()
+
     def poll(self, max_records: int, timeout: float) -> Poll:
         self._enter("poll")
         records: list[ConsumerRecord] = []

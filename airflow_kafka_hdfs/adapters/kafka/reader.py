@@ -137,15 +137,20 @@ class KafkaReader(RecordReader):
         """Take the partition away from the client and give it back at the other offset."""
         # Consumer.seek waits for the partition's thread, without limit if its start is still under way.
         self._must_be_assigned(partition)
-        self._consumer.incremental_unassign([ClientPartition(partition.topic, partition.partition)])
-        self._consumer.incremental_assign([ClientPartition(partition.topic, partition.partition, offset)])
-        self._ended.discard((partition.topic, partition.partition))
+        self._restart({partition: offset})
 
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Stop fetching; what the client had fetched in advance is thrown away."""
         for tp in partitions:
             self._must_be_assigned(tp)
         self._consumer.pause([ClientPartition(tp.topic, tp.partition) for tp in partitions])
+
+    def resume(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Let the client fetch again, at offsets of ours: it may have handed out more than was taken."""
+        for tp in positions:
+            self._must_be_assigned(tp)
+        self._consumer.resume([ClientPartition(tp.topic, tp.partition) for tp in positions])
+        self._restart(positions)
 
     def poll(self, max_records: int, timeout: float) -> Poll:
         """One batch with all that was told meanwhile. Raises KafkaUnavailableError for a fatal state of the client."""
@@ -170,6 +175,13 @@ class KafkaReader(RecordReader):
         # Without a group there is nobody to say goodbye to: measured 1 ms, with a frozen broker too.
         with suppress(KafkaException, RuntimeError):
             self._consumer.close()
+
+    def _restart(self, positions: Mapping[TopicPartition, int]) -> None:
+        self._consumer.incremental_unassign([ClientPartition(tp.topic, tp.partition) for tp in positions])
+        self._consumer.incremental_assign(
+            [ClientPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()]
+        )
+        self._ended.difference_update((tp.topic, tp.partition) for tp in positions)
 
     def _receive(self, max_records: int, timeout: float) -> list[Message]:
         """What lies in the client's queue; only if it is empty, wait for the first record.

@@ -240,6 +240,32 @@ def test_a_paused_partition_brings_nothing_more(kafka: Driver, reading: Reading)
     assert reading.values(name, 1) == numbers(2000)
 
 
+def test_a_paused_partition_goes_on_from_where_it_is_resumed(kafka: Driver, reading: Reading):
+    name = kafka.topic(partitions=2)
+    kafka.produce(name, 0, *numbers(2000))
+    kafka.produce(name, 1, *numbers(2000))
+    p0, p1 = start(reading, (name, 0, 0), (name, 1, 0))
+    reading.until(lambda: len(reading.records) >= 10, n=10)
+    reading.reader.pause([p0, p1])
+    read = len(reading.values(name, 1))
+    reading.reader.resume({p0: 7, p1: read})
+    reading.records.clear()
+    reading.positions.clear()
+    reading.to({p0: 2000, p1: 2000}, n=500)
+    assert reading.values(name, 0) == numbers(1993, 7)
+    assert reading.values(name, 1) == numbers(2000 - read, read)
+
+
+def test_a_paused_partition_that_is_assigned_anew_is_read(kafka: Driver, reading: Reading):
+    name = kafka.topic()
+    kafka.produce(name, 0, *numbers(5))
+    (tp,) = start(reading, (name, 0, 0))
+    reading.reader.pause([tp])
+    start(reading, (name, 0, 2))
+    reading.to({tp: 5})
+    assert reading.values() == numbers(3, 2)
+
+
 def test_assigning_anew_forgets_the_old(kafka: Driver, reading: Reading):
     old, new = kafka.topic(), kafka.topic()
     kafka.produce(old, 0, *numbers(100))
@@ -322,6 +348,8 @@ def test_only_assigned_partitions_can_be_paused_or_moved(kafka: Driver, reading:
         reading.reader.pause([TopicPartition("other", 0)])
     with pytest.raises(ValueError, match="not assigned"):
         reading.reader.seek(TopicPartition("other", 0), 5)
+    with pytest.raises(ValueError, match="not assigned"):
+        reading.reader.resume({TopicPartition("other", 0): 5})
 
 
 def test_closing_twice_is_fine(kafka: Driver):

@@ -76,6 +76,9 @@ class EndlessReader(RecordReader):
 
     def pause(self, partitions: Collection[TopicPartition]) -> None: ...
 
+    def resume(self, positions: Mapping[TopicPartition, int]) -> None:
+        (self._at,) = positions.values()
+
     def trouble(self) -> str:
         return ""
 

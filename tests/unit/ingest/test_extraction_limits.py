@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from airflow_kafka_hdfs.ingest.datum import tiers
@@ -10,7 +12,7 @@ from airflow_kafka_hdfs.ingest.reading import ReadOptions
 from airflow_kafka_hdfs.ingest.records import Outcome
 from airflow_kafka_hdfs.ingest.settings import Limits
 from airflow_kafka_hdfs.model import TopicPartition
-from tests.unit.ingest.extracting import MORNING, Task, outcomes
+from tests.unit.ingest.extracting import MORNING, Task, counts_of, outcomes
 
 
 def test_a_count_limit_reads_exactly_so_many():  # bug 85, Gobblin 52, 57
@@ -88,6 +90,69 @@ def test_a_rate_is_kept():
     task.cluster.produce("events", 0, *[b"x"] * 100, timestamp=MORNING)
     unit = task.unit()
     assert unit.outcome is Outcome.DONE
+    assert task.clock.monotonic() == pytest.approx(5, rel=0.15)
+
+
+def test_a_topic_over_its_rate_waits_while_others_go_on():
+    task = Task(reading=ReadOptions(batch_records=50, stall_seconds=0.3))
+    task.topic("slow", rate_limit=20)
+    task.topic("free")
+    for topic in ("slow", "free"):
+        task.cluster.produce(topic, 0, *[b"x"] * 100, timestamp=MORNING)
+    plan, seen = task.plan(), []
+    task.cluster.on_call = lambda name: seen.append((name, task.clock.monotonic()))
+    assert outcomes(task.run(plan)) == {"slow": ("done", "", 100), "free": ("done", "", 100)}
+    assert task.clock.monotonic() == pytest.approx(5, rel=0.15)
+    assert next(at for name, at in seen if name == "kafka.pause") == 0, "the slow topic is held after its first records"
+    polls = [at for name, at in seen if name == "kafka.poll"]
+    assert sum(at == 0 for at in polls) >= 3, "the other topic is read without a wait"
+    assert len(polls) < 80, "waiting is no busy loop"
+    assert max(after - before for before, after in pairwise(polls)) <= 0.11, "stop and time limits are looked at"
+
+
+def test_the_rate_of_a_topic_is_shared_by_its_partitions_until_they_are_read():
+    task = Task()
+    task.topic(partitions=3, rate_limit=30, time_limit=2)
+    for partition, count in enumerate((100, 100, 5)):
+        task.cluster.produce("events", partition, *[b"x"] * count, timestamp=MORNING)
+    unit = task.unit()
+    assert (unit.outcome, unit.reason) == (Outcome.LIMITED, "time_limit")
+    assert task.clock.monotonic() == pytest.approx(2, abs=0.11)
+    read = [part.counts.written for part in unit.partitions]
+    assert sum(read) == pytest.approx(60, abs=18), "a budget of half a second may be used at once"
+    assert read[2] == 5
+    assert abs(read[0] - read[1]) <= 5
+
+
+def test_nothing_is_lost_or_doubled_where_a_rate_cuts_a_poll():
+    task = Task(reading=ReadOptions(batch_records=7))
+    task.topic("slow", partitions=2, rate_limit=6)
+    task.topic("free", partitions=2)
+    for topic in ("slow", "free"):
+        for partition in range(2):
+            for start in range(0, 30, 6):
+                with_markers = task.cluster.transaction()
+                with_markers.produce(topic, partition, *[b"%d" % (start + i) for i in range(6)], timestamp=MORNING)
+                with_markers.commit()
+            task.cluster.compact(topic, partition, 3, 15, 16)
+    ranges = (
+        (topic, partition, *span) for topic in ("slow", "free") for partition in (0, 1) for span in ((0, 12), (14, 35))
+    )
+    manifest = task.run(task.plan(*ranges)).manifest
+    slow, free = sorted(manifest.units, key=lambda unit: unit.topic == "free")
+    assert slow.outcome is Outcome.DONE
+    assert counts_of(slow) == counts_of(free)
+    values = {
+        unit.topic: sorted(r["value"] for rows in task.data(unit).values() for r in rows) for unit in (slow, free)
+    }
+    assert values["slow"] == values["free"]
+
+
+def test_the_slower_of_the_rates_of_task_and_topic_holds():
+    task = Task(reading=ReadOptions(limits=Limits(rate=20)))
+    task.topic(rate_limit=1000)
+    task.cluster.produce("events", 0, *[b"x"] * 100, timestamp=MORNING)
+    assert task.unit().outcome is Outcome.DONE
     assert task.clock.monotonic() == pytest.approx(5, rel=0.15)
 
 
