@@ -219,21 +219,35 @@ class HdfsStore(Store):
 
         self._patience.run(attempt)
 
-    def open_stream(self, path: str, mode: int | None) -> HdfsStream:
-        """Start a staged file, clearing away what an earlier try may have left."""
+    def open_stream(self, path: str, mode: int | None) -> tuple[HdfsStream, str]:
+        """Start a staged file; where it is written: at a hidden name if the answer to the first try was lost.
+
+        A request that was given up may reach HDFS at any later moment and hold the path; see `settle`.
+        """
         tries = 0
 
-        def attempt() -> HdfsStream:
+        def attempt() -> tuple[HdfsStream, str]:
             nonlocal tries
             tries += 1
             # The look makes sure that the name node at hand is the active one: a stream can't be repeated.
-            if self._calls.status("write", path) is not None:
-                if tries == 1:
-                    raise StoreRefusedError("write", path, "the name was taken since `create`")
-                self._calls.delete("write", path, recursive=False)
-            return self._calls.open(path, mode)
+            if self._calls.status("write", path) is not None and tries == 1:
+                raise StoreRefusedError("write", path, "the name was taken since `create`")
+            place = path if tries == 1 else temp_beside(path)
+            return self._calls.open(place, mode), place
 
         return self._patience.run(attempt)
+
+    def settle(self, place: str, path: str) -> None:
+        """Move a staged file from a hidden name to its path, over what an earlier request left there."""
+
+        def attempt() -> None:
+            if self._calls.status("close", place) is None:
+                return  # an earlier try has moved it
+            self._calls.delete("close", path, recursive=False)
+            if not self._calls.rename("close", place, path):
+                raise StoreUnavailableError("close", path, "an earlier request for this file is still under way")
+
+        self._patience.run(attempt)
 
     def check_size(self, path: str, size: int) -> None:
         """Raise StoreUnavailableError unless a file of that size is there."""
@@ -327,6 +341,7 @@ class _HdfsWriter(StagedWriter):
         self._mode = mode
         self._buffer = bytearray()
         self._stream: HdfsStream | None = None
+        self._place = path
         self._size = 0
         self._closed = False
 
@@ -337,7 +352,7 @@ class _HdfsWriter(StagedWriter):
             self._buffer += data
             return
         if self._stream is None:
-            self._stream = self._store.open_stream(self._path, self._mode)
+            self._stream, self._place = self._store.open_stream(self._path, self._mode)
         self._flush(self._stream)
         self._stream.write(data)
 
@@ -350,6 +365,8 @@ class _HdfsWriter(StagedWriter):
             else:
                 self._flush(self._stream)
                 self._stream.close()
+                if self._place != self._path:
+                    self._store.settle(self._place, self._path)
             self._store.check_size(self._path, self._size)
         except StorageError:
             self.abort()
@@ -363,7 +380,8 @@ class _HdfsWriter(StagedWriter):
         self._buffer.clear()
         if self._stream is not None:
             self._stream.abort()
-            self._store.forget(self._path)
+            if self._store.forget(self._place) and self._place != self._path:
+                self._store.forget(self._path)
 
     def _flush(self, stream: HdfsStream) -> None:
         if self._buffer:
