@@ -15,9 +15,11 @@ from pathlib import Path
 
 from tests.demo import report
 from tests.demo.events import PARTITIONS, Event, make_events, produce, write_registry
+from tests.demo.progress import ProgressLog
 from tests.stack.airflow import AirflowStandalone
 from tests.stack.kafka import KafkaCluster
 from tests.stack.postgres import PostgresServer
+from tests.stack.process import wait_until
 
 DAG = "first_run"
 PIPELINE = f"{DAG}.ingest"
@@ -59,6 +61,8 @@ class Demo:
             "AIRFLOW_CONN_KAFKA_DEFAULT": self.kafka.airflow_connection,
             "KAFKA_HDFS_DESTINATION": self.destination.as_uri(),
             "KAFKA_HDFS_REGISTRY": write_registry(self.folder / "schemas"),
+            # Its tasks are over in a moment: the default of 5 s would show only their ends.
+            "AIRFLOW__KAFKA_HDFS__PROGRESS_INTERVAL": "0.05",
             "AIRFLOW__KAFKA_HDFS_LINEAGE__ENABLED": "True",
             "AIRFLOW__KAFKA_HDFS_LINEAGE__INSTANCE": "demo",
         }
@@ -98,12 +102,28 @@ class Demo:
         return totals
 
     def first_run(self) -> None:
-        """The schedule starts it as soon as the DAG is let go."""
+        """The schedule starts it as soon as the DAG is let go; its progress is shown while it works."""
         begin = time.monotonic()
         self.airflow.unpause(DAG)
         run_id = self._scheduled()
-        state = self.airflow.wait_run(DAG, run_id)
+        state = self._watch(run_id)
         self.show_run(run_id, state, time.monotonic() - begin)
+
+    def _watch(self, run_id: str) -> str:
+        """Show what extract tasks write into their task state stores until the run ends; returns its state."""
+        log = ProgressLog(self.airflow, DAG, run_id, "ingest.extract")
+
+        def ended() -> str | None:
+            # The state first: the look behind it sees what the last task left.
+            state = self.airflow.run_state(DAG, run_id)
+            for line in log.look():
+                say(f"    {line}")
+            return state if state in ("success", "failed") else None
+
+        state = wait_until(ended, what=f"run {run_id} ends", timeout=180, children=self.airflow.children, every=0.3)
+        if not log.tasks:
+            raise SystemExit(f"no extract task of run {run_id} told of its progress")
+        return state
 
     def _scheduled(self) -> str:
         deadline = time.monotonic() + 60

@@ -150,6 +150,12 @@ class AirflowRest(ABC):
         path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
         return self.get(path, map_index=map_index, deserialize=False)["value"]
 
+    def state_store(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1) -> Json:
+        """Key -> value of the task state store of one task instance; empty before it wrote anything."""
+        path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/state-store"
+        entries = self.get(path, map_index=map_index, limit=100)["task_state_store"]
+        return {entry["key"]: entry["value"] for entry in entries}
+
     def logs(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, attempt: int = 1) -> str:
         """The log of one attempt of a task, a line per event, with the traceback of a failure."""
         path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{attempt}"
