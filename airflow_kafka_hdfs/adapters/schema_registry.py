@@ -216,6 +216,27 @@ class WideIdRegistry(_CachedRegistry):
         return schema_id.lower() if re.fullmatch(r"[0-9a-fA-F]{32}", schema_id) else "", _checked(text, answer.url)
 
 
+class MixedIdRegistry(SchemaRegistry):
+    """One registry with both kinds of ids, for pipelines whose topics differ in it. An id tells its kind itself.
+
+    Args:
+        narrow: answers for ids that are numbers.
+        wide: answers for ids of 16 bytes.
+        is_wide: whether the values of a topic name their schemas by 16 bytes.
+    """
+
+    def __init__(self, narrow: SchemaRegistry, wide: SchemaRegistry, is_wide: Callable[[str], bool]) -> None:
+        self._narrow, self._wide, self._is_wide = narrow, wide, is_wide
+
+    def by_id(self, schema_id: int | str) -> str:
+        """The schema of an id. Raises as the port says."""
+        return (self._narrow if isinstance(schema_id, int) else self._wide).by_id(schema_id)
+
+    def latest(self, topic: str) -> tuple[int | str, str] | None:
+        """Id and text of a topic's latest schema, its id as wide as the topic's. Raises as the port says."""
+        return (self._wide if self._is_wide(topic) else self._narrow).latest(topic)
+
+
 class FolderRegistry(_CachedRegistry):
     """Schemas as files, for tests, demos and small shops; the folder may be on any store.
 

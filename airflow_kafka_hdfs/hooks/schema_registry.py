@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from airflow.sdk import BaseHook
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from airflow_kafka_hdfs.adapters.rest_client import RestClient
 
 IdWidth = Literal[4, 16]
+IdWidths = IdWidth | Callable[[str], IdWidth]
+"""Bytes of a schema id: of all topics, or of each topic by its name where they differ."""
 
 
 class SchemaRegistryHook(BaseHook):
@@ -28,7 +30,7 @@ class SchemaRegistryHook(BaseHook):
 
     Args:
         schema_registry_conn_id: the connection.
-        id_width: bytes of a schema id where the connection does not say it.
+        id_width: bytes of a schema id where the connection does not say it. Where topics differ, it may not say it.
     """
 
     conn_name_attr = "schema_registry_conn_id"
@@ -36,7 +38,7 @@ class SchemaRegistryHook(BaseHook):
     conn_type = "schema_registry"
     hook_name = "Schema Registry"
 
-    def __init__(self, schema_registry_conn_id: str = default_conn_name, *, id_width: IdWidth = 4) -> None:
+    def __init__(self, schema_registry_conn_id: str = default_conn_name, *, id_width: IdWidths = 4) -> None:
         super().__init__()
         self.schema_registry_conn_id = schema_registry_conn_id
         self._width = id_width
@@ -60,7 +62,7 @@ class SchemaRegistryHook(BaseHook):
         try:
             connection = self.get_connection(self.schema_registry_conn_id)
             client = self._client(connection, SystemClock())
-            if self._id_width(connection.extra_dejson) == 16:
+            if self._id_width(connection.extra_dejson) != 4:
                 answer = client.get("/")  # these registries have no list to ask for
                 return True, f"{answer.url} answers with status {answer.status}"
             answer = client.get("/subjects")
@@ -71,10 +73,16 @@ class SchemaRegistryHook(BaseHook):
             return False, str(error)
         return True, f"{answer.url} answers: {len(subjects)} subjects"
 
-    def _id_width(self, extra: dict[str, Any]) -> IdWidth:
-        width = extra.get("id_width") or self._width
+    def _id_width(self, extra: dict[str, Any]) -> IdWidths:
+        width = extra.get("id_width")
+        if not width:
+            return self._width
+        key = f"connection {self.schema_registry_conn_id}: id_width"
         if str(width) not in ("4", "16"):
-            raise ConfigError(f"connection {self.schema_registry_conn_id}: id_width", width, "4, 16")
+            raise ConfigError(key, width, "4, 16")
+        if callable(self._width):
+            hint = "Leave it empty: then each topic has the width of its value_format."
+            raise ConfigError(key, width, "None, since topics of this pipeline have ids of 4 and of 16 bytes", hint)
         return 4 if str(width) == "4" else 16
 
     def _client(self, connection: Any, clock: Clock) -> RestClient:
@@ -104,13 +112,13 @@ class SchemaRegistryHook(BaseHook):
 
 
 def registry_for(
-    registry: str, *, id_width: IdWidth, clock: Clock, open_store: Callable[[str], Store]
+    registry: str, *, id_width: IdWidths, clock: Clock, open_store: Callable[[str], Store]
 ) -> SchemaRegistry:
     """The registry that the argument `registry` means.
 
     Args:
         registry: a connection id, an http(s) URL, or the URI or absolute path of a folder of `.avsc` files.
-        id_width: bytes of a schema id by the value format; a connection that says otherwise wins.
+        id_width: bytes of a schema id by the value format; a connection that says otherwise wins, unless topics differ.
         clock: waits between tries.
         open_store: makes a store that is rooted at a folder.
 
@@ -129,9 +137,13 @@ def registry_for(
     return SchemaRegistryHook(registry, id_width=id_width).registry(clock)
 
 
-def _rest_registry(client: RestClient, clock: Clock, id_width: IdWidth, extra: dict[str, Any]) -> SchemaRegistry:
-    from airflow_kafka_hdfs.adapters.schema_registry import ConfluentRegistry, WideIdRegistry
+def _rest_registry(client: RestClient, clock: Clock, id_width: IdWidths, extra: dict[str, Any]) -> SchemaRegistry:
+    from airflow_kafka_hdfs.adapters.schema_registry import ConfluentRegistry, MixedIdRegistry, WideIdRegistry
 
+    if callable(id_width):
+        width_of = id_width
+        narrow, wide = (_rest_registry(client, clock, width, extra) for width in get_args(IdWidth))
+        return MixedIdRegistry(narrow, wide, lambda topic: width_of(topic) == 16)
     if id_width == 4:
         return ConfluentRegistry(client, clock, subject=extra.get("subject") or "{topic}-value")
     return WideIdRegistry(

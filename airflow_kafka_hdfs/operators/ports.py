@@ -5,13 +5,13 @@ Only `execute` calls this; it is the one place of the operators that loads clien
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from airflow_kafka_hdfs.adapters.codecs import require_parquet
 from airflow_kafka_hdfs.adapters.runtime import RandomIds, SystemClock, ThreadWorkers
 from airflow_kafka_hdfs.hooks.kafka import KafkaSourceHook
 from airflow_kafka_hdfs.hooks.runs import TaskRunStates
-from airflow_kafka_hdfs.hooks.schema_registry import registry_for
+from airflow_kafka_hdfs.hooks.schema_registry import IdWidth, IdWidths, registry_for
 from airflow_kafka_hdfs.hooks.storage import store_for
 from airflow_kafka_hdfs.ingest.choices import FileFormat, ValueFormat
 from airflow_kafka_hdfs.ingest.config import IngestConfig
@@ -97,8 +97,14 @@ def _open_registry(config: IngestConfig) -> SchemaRegistry | None:
     if config.registry is None:
         return None
     formats = _used(config, "value_format", config.base.config.value_format)
-    width: Literal[4, 16] = 16 if ValueFormat.AVRO_ID16 in formats else 4
-    return registry_for(config.registry, id_width=width, clock=SystemClock(), open_store=store_for)
+
+    def width_of(topic: str) -> IdWidth:
+        return 16 if config.topic(topic).config.value_format is ValueFormat.AVRO_ID16 else 4
+
+    widths: IdWidths = 16 if ValueFormat.AVRO_ID16 in formats else 4
+    if formats >= {ValueFormat.AVRO_ID16, ValueFormat.AVRO_CONFLUENT}:
+        widths = width_of
+    return registry_for(config.registry, id_width=widths, clock=SystemClock(), open_store=store_for)
 
 
 def _used(config: IngestConfig, argument: str, base: Any) -> set[Any]:

@@ -12,6 +12,7 @@ import pytest
 from airflow_kafka_hdfs.adapters.schema_registry import ConfluentRegistry, FolderRegistry, WideIdRegistry
 from airflow_kafka_hdfs.exceptions import ConfigError, RegistryUnavailableError
 from airflow_kafka_hdfs.hooks.schema_registry_form import SCHEMA_REGISTRY_CONNECTION_TYPE
+from airflow_kafka_hdfs.ports.schemas import SchemaRegistry
 from airflow_kafka_hdfs.ports.store import Store
 from tests.fakes.registry_server import RegistryServer, Reply, registry_server
 from tests.fakes.runtime import ManualClock
@@ -19,6 +20,7 @@ from tests.fakes.store import InMemoryStore
 from tests.unit.hooks.connections import set_connection
 
 USER = json.dumps({"type": "record", "name": "User", "fields": [{"name": "id", "type": "long"}]})
+PAGE = json.dumps({"type": "record", "name": "Page", "fields": [{"name": "url", "type": "string"}]})
 MD5 = hashlib.md5(USER.encode()).hexdigest()
 
 
@@ -90,6 +92,31 @@ def test_the_width_of_ids_is_the_connections_or_else_the_value_formats(
     odd = connection("registry_odd", "schema_registry", host=server.url, extra={"id_width": 8})
     with pytest.raises(ConfigError, match="connection registry_odd: id_width: got 8; allowed: 4, 16"):
         hooks.SchemaRegistryHook(odd).get_conn()
+
+
+def test_topics_of_one_pipeline_may_differ_in_the_width_of_ids(
+    hooks: ModuleType, server: RegistryServer, connection: Callable[..., str]
+):
+    from airflow_kafka_hdfs.ingest.config import IngestConfig
+    from airflow_kafka_hdfs.operators.ports import open_sources
+
+    def opened(registry: str) -> SchemaRegistry | None:
+        overrides = {"pages": {"value_format": "avro_id16"}, "plain": {"value_format": "json"}}
+        arguments = {"topics": ["users", "pages", "plain"], "destination": "file:///data", "pipeline_id": "p"}
+        settings = {"value_format": "avro_confluent", "registry": registry, "topic_overrides": overrides}
+        return open_sources(IngestConfig.of({**arguments, **settings})).registry
+
+    connection("kafka_default", "kafka", extra={"bootstrap.servers": "127.0.0.1:1"})
+    server.register("pages", PAGE)
+    page_id = hashlib.md5(PAGE.encode()).hexdigest()
+    for argument in (server.url, connection("registry_test", "schema_registry", host=server.url)):
+        registry = opened(argument)
+        assert registry is not None
+        assert (registry.by_id(1), registry.by_id(page_id)) == (USER, PAGE)
+        assert (registry.latest("users"), registry.latest("pages")) == ((1, USER), (page_id, PAGE))
+    told = connection("registry_told", "schema_registry", host=server.url, extra={"id_width": 16})
+    with pytest.raises(ConfigError, match="connection registry_told: id_width: got 16; allowed: None, since topics"):
+        opened(told)
 
 
 def test_paths_and_subjects_come_from_the_extra(

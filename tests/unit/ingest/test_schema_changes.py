@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+from airflow_kafka_hdfs.adapters.schema_registry import MixedIdRegistry
 from airflow_kafka_hdfs.ingest.records import Outcome
-from tests.unit.ingest.extracting import EVENT, MORNING, Task, confluent, counts_of, datum, event
+from tests.fakes.registry import FakeRegistry
+from tests.unit.ingest.extracting import EVENT, MORNING, Task, confluent, counts_of, datum, event, manifest_of
 
 WIDER = {**EVENT, "fields": [*EVENT["fields"], {"name": "b", "type": "int", "default": 7}]}
 DOCUMENTED = {**EVENT, "doc": "the same, explained"}
@@ -60,6 +62,22 @@ def test_a_pinned_schema_is_the_only_one_under_fail():
     task = two_schemas(1, 1, on_schema_change="fail")
     unit = task.unit(task.plan(schemas={"events": {"reader": json.dumps(EVENT)}}))
     assert (unit.reason, unit.counts.written) == ("schema_changed", 0)
+
+
+def test_topics_with_narrow_and_with_wide_ids_are_read_by_one_task():
+    task, wide = Task(), FakeRegistry(id_width=16)
+    narrow = task.registry
+    task.registry = MixedIdRegistry(narrow, wide, lambda topic: topic == "wide")
+    task.topic("narrow", value_format="avro_confluent")
+    task.topic("wide", value_format="avro_id16")
+    schema_id = wide.register("wide", EVENT)
+    task.cluster.produce("narrow", 0, confluent(narrow.register("narrow", EVENT), event(1)), timestamp=MORNING)
+    task.cluster.produce("wide", 0, b"\x00" + bytes.fromhex(schema_id) + datum(event(2)), timestamp=MORNING)
+    units = manifest_of(task.run()).units
+    assert {unit.topic: list(task.data(unit).values()) for unit in units} == {
+        "narrow": [[event(1)]],
+        "wide": [[event(2)]],
+    }
 
 
 def test_the_registry_is_asked_once_per_id_whatever_it_answers():  # Gobblin 49
