@@ -17,6 +17,25 @@ class TopicPartition:
         return f"{self.topic}[{self.partition}]"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Modes:
+    """Permission bits of what a call makes, where the store has some.
+
+    Attributes:
+        file: of a new file; None for those that the store was opened with.
+        folder: of new folders; None as above.
+    """
+
+    file: int | None = None
+    folder: int | None = None
+
+
+STORES_OWN = Modes()
+"""Those that the store was opened with."""
+PRIVATE = Modes(file=0o600, folder=0o700)
+"""For the owner alone."""
+
+
 class TimestampType(StrEnum):
     """Where a Kafka timestamp comes from."""
 

@@ -117,8 +117,17 @@ def from_millis(number: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=number)
 
 
-def octal(key: str, value: object) -> int | None:
-    """Permission bits: a number such as 0o750, or octal text such as `750`."""
+def octal(key: str, value: object, *, least: int) -> int | None:
+    """Permission bits: a number such as 0o750, or octal text such as `750`.
+
+    Args:
+        key: name of the argument.
+        value: as given; None stays None.
+        least: bits that must be set, so that the owner can work with what was made.
+
+    Raises:
+        ConfigError: no such number, or bits are missing.
+    """
     if value is None:
         return None
     bits = value
@@ -127,8 +136,9 @@ def octal(key: str, value: object) -> int | None:
             bits = int(value.removeprefix("0o"), 8)
         except ValueError:
             bits = None
-    if isinstance(bits, bool) or not isinstance(bits, int) or not 0 < bits <= 0o7777:
-        raise ConfigError(key, value, "permission bits, such as 0o750 or '750', or None")
+    if isinstance(bits, bool) or not isinstance(bits, int) or not 0 < bits <= 0o7777 or bits & least != least:
+        allowed = f"permission bits that give the owner at least {least:o}, such as 0o750 or '750', or None"
+        raise ConfigError(key, value, allowed)
     return bits
 
 

@@ -53,6 +53,7 @@ given."""
 
 REQUIRED = ("topics", "destination", "pipeline_id")
 _LIMITS = ("time_limit", "record_limit", "byte_limit", "rate_limit")
+_MODES = ("file_mode", "dir_mode")
 _URI = re.compile(r"[a-z][a-z0-9+.\-]*://[^\s{}]*", re.IGNORECASE)
 
 
@@ -183,6 +184,21 @@ class IngestConfig:
         """
         return self._settings(tuple(i for i, override in enumerate(self.overrides) if override.key.matches(name)))
 
+    def refuse_modes_of_topics(self, store: str) -> None:
+        """Refuse overrides of permission bits, for a store that has none.
+
+        Args:
+            store: its root, for the text.
+
+        Raises:
+            ConfigError: there is such an override.
+        """
+        for override in self.overrides:
+            for name in _MODES:
+                if name in override.values:
+                    key = f"topic_overrides[{override.key.text!r}].{name}"
+                    raise ConfigError(key, override.values[name], "None", f"{store} has no permission bits")
+
     def commit_policy(self, topics: Iterable[str]) -> CommitPolicy:
         """What publish decides by, for a plan with these topics."""
         limits = {topic: self.topic(topic).bad_records for topic in topics}
@@ -275,6 +291,9 @@ def _overrides(value: object, topics: Topics) -> tuple[Override, ...]:
                 raise ConfigError(key, name, DEFAULTS, f"{name} holds for the whole pipeline")
             if name not in DEFAULTS:
                 raise args.unknown(key, name, DEFAULTS)
+            if name in _MODES and values[name] is None:
+                hint = "leave it out for those of the pipeline"
+                raise ConfigError(f"{key}.{name}", None, "permission bits, such as 0o750", hint)
         found[topic_key] = Override(key=topic_key, values=dict(values))
     return tuple(found[topic_key] for topic_key in by_specificity(found))
 

@@ -229,4 +229,6 @@ def file_facts(plan: Plan, task: int, unit: UnitPlan, config: TopicConfig) -> Fi
         },
         max_bytes=config.max_file_bytes,
         max_records=config.max_file_records,
+        file_mode=config.file_mode,
+        dir_mode=config.dir_mode,
     )

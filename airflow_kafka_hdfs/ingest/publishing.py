@@ -13,6 +13,7 @@ from airflow_kafka_hdfs.exceptions import CorruptStateError, StoreRefusedError
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.records import Commit, FileEntry, Superseded
+from airflow_kafka_hdfs.model import PRIVATE, Modes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +77,9 @@ def _take_out(ctx: Context, commit: Commit, item: Superseded) -> Refusal | None:
 
 
 def _promote(ctx: Context, commit: Commit, entry: FileEntry) -> Refusal | None:
+    modes = PRIVATE if entry.quarantine else Modes(folder=entry.dir_mode)
     try:
-        if ctx.data.promote(entry.staged, entry.path, entry.size, private=entry.quarantine):
+        if ctx.data.promote(entry.staged, entry.path, entry.size, modes=modes):
             return None
     except StoreRefusedError as error:
         return Refusal(commit=commit.number, path=entry.path, detail=str(error))

@@ -18,7 +18,7 @@ from airflow_kafka_hdfs.ingest.records import FileEntry
 from airflow_kafka_hdfs.ingest.writer_schemas import fingerprint
 from airflow_kafka_hdfs.ingest.writers.files import Span
 from airflow_kafka_hdfs.ingest.writers.sinks import AvroSink
-from airflow_kafka_hdfs.model import ConsumerRecord
+from airflow_kafka_hdfs.model import PRIVATE, ConsumerRecord
 from airflow_kafka_hdfs.ports.schemas import AvroCodec, Compressor
 from airflow_kafka_hdfs.ports.store import Store
 
@@ -164,7 +164,7 @@ class Quarantine:
         return [self._place.staged] if self.count else []
 
     def _opened(self) -> AvroSink:
-        out = self._store.create(self._place.staged, private=True)
+        out = self._store.create(self._place.staged, modes=PRIVATE)
         try:
             return AvroSink(
                 out,

@@ -139,6 +139,7 @@ class FileEntry:
         late: records in it, if its folder is older than the newest one that the topic had published before.
         schema: id or fingerprint of its schema, None for formats without one.
         quarantine: True for files of bad records.
+        dir_mode: permission bits of folders that are made for it, None for those of the pipeline.
     """
 
     path: str
@@ -155,6 +156,7 @@ class FileEntry:
     late: int = 0
     schema: str | None = None
     quarantine: bool = False
+    dir_mode: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,8 @@ def open_context(config: IngestConfig, run: RunRef, run_states: RunStates) -> Co
         file_mode=config.base.config.file_mode,
         dir_mode=config.base.config.dir_mode,
     )
+    if not data.has_modes:
+        config.refuse_modes_of_topics(data.root)
     # Records elsewhere are reached by the same connection if they are on the same kind of store.
     same_kind = _scheme(config.state_root) == _scheme(config.destination)
     state = store_for(config.state_root, config.storage_conn_id if same_kind else None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Protocol
 
-from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.model import STORES_OWN, FileStatus, Modes
 
 
 class StagedWriter(Protocol):
@@ -43,6 +43,8 @@ class Store(Protocol):
     """
 
     root: str
+    has_modes: bool = True
+    """Whether files and folders have permission bits; where not, modes are of no effect."""
 
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -82,12 +84,12 @@ class Store(Protocol):
         """
 
     @abstractmethod
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
         """Open a new file for writing at a path that nobody else uses (it holds a fresh unique id).
 
         Args:
             path: where; missing parents are created.
-            private: make it readable by its owner alone where the store has modes.
+            modes: of the file and of missing parents.
 
         Raises:
             StoreUnavailableError: the store is away.
@@ -95,14 +97,14 @@ class Store(Protocol):
         """
 
     @abstractmethod
-    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
+    def promote(self, source: str, target: str, size: int, *, modes: Modes = STORES_OWN) -> bool:
         """Move a file to its place without ever replacing one there. Idempotent.
 
         Args:
             source: the staged file.
             target: its place; missing parents are created.
             size: bytes that the file must have.
-            private: make new folders readable by their owner alone where the store has modes.
+            modes: of missing parents; the file keeps its own.
 
         Returns:
             True if the file stands at `target` with `size` bytes (moved now or before), False if neither

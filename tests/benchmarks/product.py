@@ -25,7 +25,7 @@ from airflow_kafka_hdfs.ingest.log import CommitLog
 from airflow_kafka_hdfs.ingest.planning import make_plan
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
-from airflow_kafka_hdfs.model import RunRef
+from airflow_kafka_hdfs.model import STORES_OWN, Modes, RunRef
 from airflow_kafka_hdfs.ports.schemas import Compressor
 from airflow_kafka_hdfs.ports.store import StagedWriter, Store
 from tests.benchmarks.data import FRAME, Dataset
@@ -94,9 +94,9 @@ class TimedReader(Wrapped):
 class TimedStore(Wrapped):
     """A store whose new files note the time that writing takes."""
 
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
         with self._clockwork.of("store"):
-            out = self._inner.create(path, private=private)
+            out = self._inner.create(path, modes=modes)
         return Wrapped(out, self._clockwork, "store", "write", "close")  # type: ignore[return-value] # all it needs
 
 

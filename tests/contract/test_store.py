@@ -10,6 +10,7 @@ import pytest
 
 from airflow_kafka_hdfs.adapters.storage.probe import probe
 from airflow_kafka_hdfs.exceptions import StoreRefusedError
+from airflow_kafka_hdfs.model import PRIVATE, Modes
 from tests.contract.stores import RACERS, race, shown, stage
 
 NAMES = [
@@ -282,6 +283,22 @@ def test_files_and_folders_get_the_modes_that_were_asked_for(moded):
     assert [moded.mode(path) for path in ("log", "log/000", "staging", "data", "data/x")] == [0o750] * 5
 
 
+def test_a_file_and_its_new_folders_may_have_modes_of_their_own(moded):
+    store, own = moded.open(file_mode=0o640, dir_mode=0o750), Modes(file=0o664, folder=0o770)
+    for name, content in (("a", b"content"), ("big", b"x" * 200_000)):
+        writer = store.create(f"staging/{name}", modes=Modes(file=0o664))
+        writer.write(content)
+        writer.close()
+        assert store.promote(f"staging/{name}", f"data/x/{name}", len(content), modes=own)
+    store.promote("staging/c", "data/y/c", stage(store, "staging/c", b"content"))
+    assert [moded.mode(f"data/{name}") for name in ("x/a", "x/big", "y/c")] == [0o664, 0o664, 0o640]
+    assert [moded.mode(path) for path in ("staging", "data", "data/x", "data/y")] == [0o750, 0o770, 0o770, 0o750]
+
+
+def test_a_store_tells_whether_it_has_modes(store, request):
+    assert store.has_modes == ("s3" not in request.node.callspec.id)
+
+
 def test_without_a_mode_the_store_decides(moded):
     store = moded.open()
     store.put_if_absent("log/0", b"record")
@@ -293,12 +310,12 @@ def test_without_a_mode_the_store_decides(moded):
 @pytest.mark.parametrize("size", [7, 200_000])
 def test_private_files_and_new_folders_are_for_their_owner_alone(moded, size):
     store = moded.open(file_mode=0o664, dir_mode=0o775)
-    writer = store.create("quarantine/staged/a", private=True)
+    writer = store.create("quarantine/staged/a", modes=PRIVATE)
     writer.write(b"x" * size)
     writer.close()
     assert moded.mode("quarantine/staged/a") == 0o600
     assert moded.mode("quarantine/staged") == 0o700
-    assert store.promote("quarantine/staged/a", "quarantine/topic/a", size, private=True)
+    assert store.promote("quarantine/staged/a", "quarantine/topic/a", size, modes=PRIVATE)
     assert moded.mode("quarantine/topic/a") == 0o600
     assert moded.mode("quarantine/topic") == 0o700
 

@@ -9,6 +9,7 @@ import pytest
 from airflow_kafka_hdfs.adapters.storage.hdfs import HdfsStore
 from airflow_kafka_hdfs.adapters.storage.retry import Patience
 from airflow_kafka_hdfs.exceptions import StorageError, StoreRefusedError, StoreUnavailableError
+from airflow_kafka_hdfs.model import PRIVATE
 from tests.contract.hdfs_faults import InterceptedCalls, at, connection_lost
 from tests.contract.stores import native_bench, webhdfs_bench
 
@@ -186,7 +187,7 @@ def test_a_user_without_permission_is_refused_over_native_rpc_too(hdfs_cluster, 
 
 def test_a_private_folder_is_closed_to_others_and_that_is_not_taken_for_missing(hdfs_cluster, folder):
     bench = webhdfs_bench(hdfs_cluster, folder)
-    writer = bench.open().create("quarantine/a", private=True)
+    writer = bench.open().create("quarantine/a", modes=PRIVATE)
     writer.write(b"secret")
     writer.close()
     guest = bench.open(user="guest", patience=AT_ONCE)

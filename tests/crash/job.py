@@ -28,7 +28,7 @@ from airflow_kafka_hdfs.ingest.planning import make_plan
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.publishing import announce
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
-from airflow_kafka_hdfs.model import FileStatus, RunRef, TopicPartition
+from airflow_kafka_hdfs.model import STORES_OWN, FileStatus, Modes, RunRef, TopicPartition
 from airflow_kafka_hdfs.ports.runtime import Workers
 from airflow_kafka_hdfs.ports.store import StagedWriter, Store
 from tests.fakes.faulty_store import Call, Crash, Fault, FaultyStore
@@ -271,11 +271,11 @@ class Below(Store):
     def list(self, path: str) -> list[FileStatus]:
         return [self._short(found) for found in self._store.list(self._full(path))]
 
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
-        return self._store.create(self._full(path), private=private)
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
+        return self._store.create(self._full(path), modes=modes)
 
-    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
-        return self._store.promote(self._full(source), self._full(target), size, private=private)
+    def promote(self, source: str, target: str, size: int, *, modes: Modes = STORES_OWN) -> bool:
+        return self._store.promote(self._full(source), self._full(target), size, modes=modes)
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         self._store.delete(self._full(path), recursive=recursive)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
+from airflow_kafka_hdfs.model import STORES_OWN, Modes
 from airflow_kafka_hdfs.ports.store import StagedWriter
 from tests.crash.scenarios import SCENARIOS, Scenario, calls_of, deaths, dies, sampled
 from tests.fakes.faulty_store import Kind
@@ -25,8 +26,8 @@ class LocalMachine(LocalStore):
         super().__init__(folder)
         self._opened: list[StagedWriter] = []
 
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
-        self._opened.append(super().create(path, private=private))
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
+        self._opened.append(super().create(path, modes=modes))
         return self._opened[-1]
 
     def let_go(self) -> None:

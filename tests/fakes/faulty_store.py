@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from airflow_kafka_hdfs.adapters.storage.paths import parent
 from airflow_kafka_hdfs.exceptions import StoreUnavailableError
-from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.model import STORES_OWN, FileStatus, Modes
 from airflow_kafka_hdfs.ports.store import StagedWriter, Store
 
 T = TypeVar("T")
@@ -120,15 +120,15 @@ class FaultyStore(Store):
     def list(self, path: str) -> list[FileStatus]:
         return self._call("list", path, lambda: sorted(self._stale(path, self._store.list(path)), key=_by_path))
 
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
-        writer = self._call("create", path, lambda: self._store.create(path, private=private), changes=(path,))
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
+        writer = self._call("create", path, lambda: self._store.create(path, modes=modes), changes=(path,))
         return _FaultyWriter(self, path, writer)
 
-    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
+    def promote(self, source: str, target: str, size: int, *, modes: Modes = STORES_OWN) -> bool:
         return self._call(
             "promote",
             source,
-            lambda: self._store.promote(source, target, size, private=private),
+            lambda: self._store.promote(source, target, size, modes=modes),
             changes=(source, target),
         )
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from airflow_kafka_hdfs.adapters.storage.paths import check_content, check_folder, check_path, parent
 from airflow_kafka_hdfs.adapters.storage.probe import ProvableStore
 from airflow_kafka_hdfs.exceptions import StoreRefusedError
-from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.model import PRIVATE, STORES_OWN, FileStatus, Modes
 from airflow_kafka_hdfs.ports.store import StagedWriter
 
 
@@ -21,7 +21,7 @@ from airflow_kafka_hdfs.ports.store import StagedWriter
 class _File:
     content: bytearray
     modified: float
-    private: bool = False
+    modes: Modes = STORES_OWN
     closed: bool = True
 
 
@@ -61,7 +61,7 @@ class InMemoryStore(ProvableStore):
 
     def is_private(self, path: str) -> bool:
         """Whether the file was made readable by its owner alone."""
-        return self._tree.files[path].private
+        return self._tree.files[path].modes == PRIVATE
 
     def clone(self) -> InMemoryStore:
         """An independent copy, to go on from one state in several ways. Open writers stay with the original."""
@@ -70,7 +70,7 @@ class InMemoryStore(ProvableStore):
             copy._ticks = self._ticks
             copy._tree.folders = set(self._tree.folders)
             copy._tree.files = {
-                path: _File(bytearray(file.content), file.modified, file.private, file.closed)
+                path: _File(bytearray(file.content), file.modified, file.modes, file.closed)
                 for path, file in self._tree.files.items()
             }
             return copy
@@ -116,17 +116,17 @@ class InMemoryStore(ProvableStore):
             names = [name for name in itertools.chain(self._tree.files, self._tree.folders) if parent(name) == path]
             return [status for name in sorted(names) if (status := self._status(name)) is not None]
 
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
         check_path("create", path)
         with self._lock:
             self._make_parents("create", path)
             self._refuse_folder("create", path)
             if path in self._tree.files:
                 raise StoreRefusedError("create", path, "a file stands there already; staged files need fresh names")
-            file = self._tree.files[path] = _File(bytearray(), self._now(), private, closed=False)
+            file = self._tree.files[path] = _File(bytearray(), self._now(), modes, closed=False)
             return _Writer(self, path, file)
 
-    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
+    def promote(self, source: str, target: str, size: int, *, modes: Modes = STORES_OWN) -> bool:
         check_path("promote", source)
         check_path("promote", target)
         with self._lock:

@@ -18,7 +18,7 @@ from airflow_kafka_hdfs.ingest.log import CommitLog, LogView
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Commit, Manifest, PartitionChange
 from airflow_kafka_hdfs.ingest.writers.sinks import StreamSink
-from airflow_kafka_hdfs.model import TopicPartition
+from airflow_kafka_hdfs.model import STORES_OWN, Modes, TopicPartition
 from tests.fakes.runtime import SeededIds
 from tests.simulation import mix, world
 from tests.simulation.store import SimulatedStore
@@ -71,9 +71,9 @@ def attempts_share_a_staging_path() -> Iterator[None]:
     real = SeededIds.hex
     create = SimulatedStore.create
 
-    def anew(self: SimulatedStore, path: str, *, private: bool = False) -> Any:
+    def anew(self: SimulatedStore, path: str, *, modes: Modes = STORES_OWN) -> Any:
         self._disk.files.pop(self._prefix + path, None)
-        return create(self, path, private=private)
+        return create(self, path, modes=modes)
 
     def hex_(self: SeededIds, digits: int) -> str:
         return "0" * digits if digits == 32 else real(self, digits)

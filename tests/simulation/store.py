@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from airflow_kafka_hdfs.exceptions import StoreRefusedError, StoreUnavailableError
 from airflow_kafka_hdfs.ingest.layout import ROOT
-from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.model import STORES_OWN, FileStatus, Modes
 from airflow_kafka_hdfs.ports.store import StagedWriter, Store
 from tests.fakes.faulty_store import Crash
 
@@ -197,7 +197,7 @@ class SimulatedStore(Store):
             found.pop(max(found, key=lambda child: found[child].modified or 0.0))
         return [found[child] for child in sorted(found)]
 
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
         self._pause("create")
         full = self._prefix + path
         if full in self._disk.files:
@@ -205,7 +205,7 @@ class SimulatedStore(Store):
         self._disk.put(full, b"")
         return _Writer(self, full)
 
-    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
+    def promote(self, source: str, target: str, size: int, *, modes: Modes = STORES_OWN) -> bool:
         self._pause("promote")
         full_source, full_target = self._prefix + source, self._prefix + target
         there = self._disk.files.get(full_target)

@@ -22,11 +22,9 @@ from airflow_kafka_hdfs.adapters.storage.paths import (
 )
 from airflow_kafka_hdfs.adapters.storage.retry import Patience
 from airflow_kafka_hdfs.exceptions import StorageError, StoreRefusedError, StoreUnavailableError
-from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.model import STORES_OWN, FileStatus, Modes
 from airflow_kafka_hdfs.ports.store import StagedWriter, Store
 
-PRIVATE_FILE = 0o600
-PRIVATE_FOLDER = 0o700
 # Writers keep this much in memory: a smaller file goes out in one call, which can be repeated, a larger one in chunks.
 CHUNK_BYTES = 64 * 1024
 
@@ -156,15 +154,15 @@ class HdfsStore(Store):
         found = self._patience.run(lambda: list(self._calls.list("list", path)))
         return sorted((status for status in found if not is_temp(status.name)), key=lambda status: status.path)
 
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
         """See `Store.create`. The first 64 KiB wait in memory; the file appears with the next byte or at `close`."""
         check_path("create", path)
         if self.status(path) is not None:
             raise StoreRefusedError("create", path, "the name is taken; staged files need fresh names")
-        self._patience.run(lambda: self.make_parents("create", path, private=private))
-        return _HdfsWriter(self, path, PRIVATE_FILE if private else self._file_mode)
+        self._patience.run(lambda: self.make_parents("create", path, modes))
+        return _HdfsWriter(self, path, self._file_mode if modes.file is None else modes.file)
 
-    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
+    def promote(self, source: str, target: str, size: int, *, modes: Modes = STORES_OWN) -> bool:
         """See `Store.promote`. Five calls for a move, one for a file that stands there already."""
         check_path("promote", source)
         check_path("promote", target)
@@ -178,7 +176,7 @@ class HdfsStore(Store):
                 return self._stands(target, size)
             if staged.is_dir or staged.size != size:
                 raise StoreRefusedError("promote", source, f"{_describe(staged)}, expected a file of {size} bytes")
-            self._calls.make_folders("promote", parent(target), PRIVATE_FOLDER if private else self._dir_mode)
+            self._calls.make_folders("promote", parent(target), self._folder_mode(modes))
             moved = self.move_blindly(source, target)
             if self._stands(target, size, strayed=source if moved else None):
                 return True
@@ -264,9 +262,9 @@ class HdfsStore(Store):
             return False
         return True
 
-    def make_parents(self, action: str, path: str, *, private: bool = False) -> None:
+    def make_parents(self, action: str, path: str, modes: Modes = STORES_OWN) -> None:
         """Make the parents of a file where HDFS would give them another mode than asked for."""
-        mode = PRIVATE_FOLDER if private else self._dir_mode
+        mode = self._folder_mode(modes)
         if mode is not None:
             self._calls.make_folders(action, parent(path), mode)
 
@@ -274,6 +272,9 @@ class HdfsStore(Store):
         """Write a hidden file that is about to be moved."""
         self.make_parents("put_if_absent", path)
         self._calls.write("put_if_absent", path, data, self._file_mode)
+
+    def _folder_mode(self, modes: Modes) -> int | None:
+        return self._dir_mode if modes.folder is None else modes.folder
 
     # looks
 

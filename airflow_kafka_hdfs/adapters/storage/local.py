@@ -25,11 +25,8 @@ from airflow_kafka_hdfs.adapters.storage.paths import (
     temp_beside,
 )
 from airflow_kafka_hdfs.exceptions import StorageError, StoreRefusedError, StoreUnavailableError
-from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.model import STORES_OWN, FileStatus, Modes
 from airflow_kafka_hdfs.ports.store import StagedWriter, Store
-
-_PRIVATE_FILE = 0o600
-_PRIVATE_FOLDER = 0o700
 
 
 class LocalStore(Store):
@@ -68,7 +65,7 @@ class LocalStore(Store):
         """Create a file without looking first; False if the name is taken. For the start-up probe."""
         with os_errors("put_if_absent", path):
             target, temp = (self._resolve("put_if_absent", place) for place in (path, temp_beside(path)))
-            self._make_folders(os.path.dirname(target), private=False)
+            self._make_folders(os.path.dirname(target), self._dir_mode)
             try:
                 with self._open_new(temp, self._file_mode) as file:
                     file.write(data)
@@ -101,17 +98,18 @@ class LocalStore(Store):
             found = ((name, _stat(os.path.join(self._folder, path, name))) for name in names if not is_temp(name))
             return [_status(join(path, name), status) for name, status in found if status is not None]
 
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
         """See `Store.create`."""
         with os_errors("create", check_path("create", path)):
             place = self._resolve("create", path)
-            self._make_folders(os.path.dirname(place), private=private)
+            self._make_folders(os.path.dirname(place), self._folder_mode(modes))
+            mode = self._file_mode if modes.file is None else modes.file
             try:
-                return _LocalWriter(path, place, self._open_new(place, _PRIVATE_FILE if private else self._file_mode))
+                return _LocalWriter(path, place, self._open_new(place, mode))
             except FileExistsError:
                 raise StoreRefusedError("create", path, "the name is taken; staged files need fresh names") from None
 
-    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
+    def promote(self, source: str, target: str, size: int, *, modes: Modes = STORES_OWN) -> bool:
         """See `Store.promote`."""
         check_path("promote", source)
         check_path("promote", target)
@@ -126,7 +124,7 @@ class LocalStore(Store):
                 return self._stands(target, there, size)
             if not stat.S_ISREG(found.st_mode) or found.st_size != size:
                 raise StoreRefusedError("promote", source, f"{_describe(found)}, expected a file of {size} bytes")
-            self._make_folders(os.path.dirname(there), private=private)
+            self._make_folders(os.path.dirname(there), self._folder_mode(modes))
             self.move_blindly(source, target)
             return self._stands(target, there, size)
 
@@ -187,13 +185,15 @@ class LocalStore(Store):
             os.fchmod(handle, mode)  # the umask has no say in a mode that was asked for
         return os.fdopen(handle, "wb", buffering=64 * 1024)
 
-    def _make_folders(self, folder: str, *, private: bool) -> None:
+    def _folder_mode(self, modes: Modes) -> int | None:
+        return self._dir_mode if modes.folder is None else modes.folder
+
+    def _make_folders(self, folder: str, mode: int | None) -> None:
         """Make a folder and its parents so that they survive a crash."""
         if os.path.isdir(folder):
             return
         above = os.path.dirname(folder)
-        self._make_folders(above, private=private)
-        mode = _PRIVATE_FOLDER if private else self._dir_mode
+        self._make_folders(above, mode)
         try:
             os.mkdir(folder, 0o777 if mode is None else mode)
         except FileExistsError:

@@ -26,7 +26,7 @@ from airflow_kafka_hdfs.adapters.storage.paths import (
 )
 from airflow_kafka_hdfs.adapters.storage.retry import Patience
 from airflow_kafka_hdfs.exceptions import StorageError, StoreRefusedError, StoreUnavailableError, UnsafeStoreError
-from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.model import STORES_OWN, FileStatus, Modes
 from airflow_kafka_hdfs.ports.store import StagedWriter, Store
 
 T = TypeVar("T")
@@ -58,6 +58,8 @@ class ObjectStore(Store):
         root: URI of the prefix, without credentials.
         patience: how long a call goes on trying.
     """
+
+    has_modes = False
 
     def __init__(self, filesystem: Any, prefix: str, *, root: str, patience: Patience | None = None) -> None:
         self.root = root.rstrip("/")
@@ -120,14 +122,14 @@ class ObjectStore(Store):
 
         return self._patience.run(attempt)
 
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
         """See `Store.create`. The content waits in a temporary file on local disk until `close`."""
         check_path("create", path)
         if self.status(path) is not None:
             raise StoreRefusedError("create", path, "the name is taken; staged files need fresh names")
         return _SpooledWriter(self, path)
 
-    def promote(self, source: str, target: str, size: int, *, private: bool = False) -> bool:
+    def promote(self, source: str, target: str, size: int, *, modes: Modes = STORES_OWN) -> bool:
         """See `Store.promote`. The copy is made first, then the source goes, so a crash leaves both, never none."""
         check_path("promote", source)
         check_path("promote", target)

@@ -21,6 +21,7 @@ from airflow_kafka_hdfs.ingest.placing import Place
 from airflow_kafka_hdfs.ingest.records import FileEntry
 from airflow_kafka_hdfs.ingest.writer_schemas import FileSchema
 from airflow_kafka_hdfs.ingest.writers.sinks import Closed, OpenAs, Sink, SinkFactory
+from airflow_kafka_hdfs.model import Modes
 from airflow_kafka_hdfs.ports.runtime import Workers
 from airflow_kafka_hdfs.ports.store import Store
 
@@ -43,6 +44,8 @@ class FileFacts:
         metadata: header entries that all of them share.
         max_bytes: a file is closed at the end of the block that brings it to this size.
         max_records: a file is closed with so many outputs; None for no limit.
+        file_mode: permission bits of the files, None for those of the pipeline.
+        dir_mode: permission bits of folders that are made for them, None for those of the pipeline.
     """
 
     topic: str
@@ -50,6 +53,8 @@ class FileFacts:
     metadata: Mapping[str, str]
     max_bytes: int
     max_records: int | None = None
+    file_mode: int | None = None
+    dir_mode: int | None = None
 
 
 @dataclass(slots=True)
@@ -230,7 +235,7 @@ class FileSet:
             metadata["kafka_hdfs.schema"] = schema.label
         how = OpenAs(schema=None if schema is None else schema.text, sync=name.sync_marker, metadata=metadata)
         owner.staged.append(staged)
-        out = self._store.create(staged)
+        out = self._store.create(staged, modes=Modes(file=owner.facts.file_mode))
         try:
             sink = owner.sinks.open(out, how)
         except BaseException:
@@ -410,4 +415,5 @@ def _entry(owner: TopicFiles, file: OpenFile, closed: Closed) -> FileEntry:
         event_times=None if file.earliest is None or file.latest is None else (file.earliest, file.latest),
         late=file.late,
         schema=None if file.schema is None else file.schema.label,
+        dir_mode=owner.facts.dir_mode,
     )

@@ -8,6 +8,9 @@ import pytest
 from airflow_kafka_hdfs.exceptions import ConfigError
 from airflow_kafka_hdfs.hooks.hdfs_native_form import HDFS_NATIVE_CONNECTION_TYPE
 from airflow_kafka_hdfs.hooks.storage import store_for
+from airflow_kafka_hdfs.ingest.config import IngestConfig
+from airflow_kafka_hdfs.model import RunRef
+from tests.fakes.runtime import KnownRuns
 
 
 @pytest.fixture
@@ -142,6 +145,16 @@ def test_s3_takes_its_options_from_the_connection_and_shows_no_secret(connection
 def test_modes_for_an_object_store_are_refused(options):
     with pytest.raises(ConfigError, match="no permission bits"):
         store_for("s3://bucket/prefix", **options)
+
+
+@pytest.mark.parametrize("override", [{"file_mode": 0o640}, {"dir_mode": "750"}])
+def test_modes_of_one_topic_for_an_object_store_are_refused_before_anything_is_asked(override, airflow_home):
+    from airflow_kafka_hdfs.operators.ports import open_context
+
+    arguments = {"topics": ["events"], "destination": "s3://bucket/prefix", "pipeline_id": "p"}
+    config = IngestConfig.of({**arguments, "topic_overrides": {"events": override}})
+    with pytest.raises(ConfigError, match=r"topic_overrides\['events'\]..*_mode: got .*: None. s3://.* no permission"):
+        open_context(config, RunRef(dag_id="d", run_id="r"), KnownRuns())
 
 
 def test_an_unknown_scheme_is_refused_by_name():

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 
-from airflow_kafka_hdfs.model import ConsumerRecord, TimestampType, TopicPartition
+from airflow_kafka_hdfs.model import STORES_OWN, ConsumerRecord, Modes, TimestampType, TopicPartition
 from airflow_kafka_hdfs.ports.kafka import Poll, RecordBatch, RecordReader
 from airflow_kafka_hdfs.ports.store import StagedWriter
 from tests.fakes.store import InMemoryStore
@@ -88,7 +88,7 @@ class EndlessReader(RecordReader):
 class ForgetfulStore(InMemoryStore):
     """Keeps small files and forgets what is written into new ones."""
 
-    def create(self, path: str, *, private: bool = False) -> StagedWriter:
+    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
         return _Nothing()
 
 

@@ -93,6 +93,7 @@ def test_line_formats_are_uncompressed_unless_told_otherwise(file_format):
         ({"max_file_bytes": 10}, "max_file_bytes: got 10"),
         ({"file_mode": "rw"}, "file_mode: got 'rw'"),
         ({"dir_mode": 0o77777}, "dir_mode: got"),
+        ({"dir_mode": "640"}, "dir_mode: got '640'; allowed: permission bits that give the owner at least 700"),
         ({"gc_grace": -1}, "gc_grace: got -1"),
         # places
         ({"destination": "/data"}, "destination: got '/data'.*did you mean 'file:///data'"),
@@ -257,6 +258,8 @@ def test_a_key_of_topic_letters_is_a_name_and_no_regex():
         ({"events": {"max_tasks": 3}}, r"topic_overrides\['events'\]: got 'max_tasks'.*holds for the whole pipeline"),
         ({"events": {"topics": []}}, "holds for the whole pipeline"),
         ({"events": {"codecs": "null"}}, r"topic_overrides\['events'\]: got 'codecs'.*did you mean 'codec'"),
+        ({"events": {"dir_mode": None}}, r"topic_overrides\['events'\].dir_mode: got None; allowed: permission bits"),
+        ({"events": {"file_mode": "440"}}, r"topic_overrides\['events'\].file_mode: got '440'.*at least 600"),
         ({"events": {"codec": "gzip"}}, r"topic_overrides\['events'\].codec: got 'gzip'"),
         ({"events": {"value_format": "avro_id16"}}, r"topic_overrides\['events'\].registry: got None"),
         ({"events": ["codec"]}, r"topic_overrides\['events'\]: got \['codec'\]"),

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.exceptions import (
     CorruptStateError,
     KafkaUnavailableError,
@@ -15,6 +16,7 @@ from airflow_kafka_hdfs.exceptions import (
 )
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy, commit_plan
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, manifests
+from airflow_kafka_hdfs.ingest.publishing import roll_forward_all
 from airflow_kafka_hdfs.ingest.reading import ReadOptions, Stopped
 from airflow_kafka_hdfs.ingest.records import Manifest, Outcome
 from airflow_kafka_hdfs.ingest.settings import Limits
@@ -64,6 +66,28 @@ def test_only_failed_units_are_read_again_under_new_names():
     assert len(set(indexes)) == len(indexes)
     result = commit_plan(task.context(), plan, CommitPolicy())
     assert result.record.counts.written == 8
+
+
+def test_files_and_folders_of_a_topic_have_its_modes_when_they_are_published(tmp_path):
+    task = Task(store=LocalStore(tmp_path, file_mode=0o640, dir_mode=0o750))
+    task.topic("plain")
+    task.topic("shared", file_mode="664", dir_mode="775", value_format="json", max_bad_share=None)
+    for topic in ("plain", "shared"):
+        task.cluster.produce(topic, 0, b"{}", b"{", timestamp=MORNING)
+    plan = task.plan()
+    task.run(plan)
+    commit_plan(task.context(), plan, CommitPolicy())
+    ctx = task.context()
+    assert roll_forward_all(ctx, ctx.log.read()) == []
+
+    def modes(folder: str) -> set[tuple[bool, int]]:
+        found = (tmp_path / folder, *(tmp_path / folder).rglob("*"))
+        return {(path.is_dir(), path.stat().st_mode & 0o7777) for path in found}
+
+    assert modes("plain") == {(True, 0o750), (False, 0o640)}
+    assert modes("shared") == {(True, 0o775), (False, 0o664)}
+    assert modes("commits") == {(True, 0o750), (False, 0o640)}
+    assert modes(".kafka_hdfs/p/quarantine") == {(True, 0o700), (False, 0o600)}
 
 
 def test_a_unit_whose_rest_went_back_reads_nothing_and_says_where():

@@ -2,6 +2,7 @@ import pytest
 
 from airflow_kafka_hdfs.adapters.storage.probe import probe
 from airflow_kafka_hdfs.exceptions import StoreRefusedError, StoreUnavailableError, UnsafeStoreError
+from airflow_kafka_hdfs.model import STORES_OWN
 from tests.fakes.store import InMemoryStore
 
 
@@ -35,7 +36,7 @@ class Forgetful(InMemoryStore):
 
 
 class Tearing(InMemoryStore):
-    def promote(self, source, target, size, *, private=False):
+    def promote(self, source, target, size, *, modes=STORES_OWN):
         done = super().promote(source, target, size)
         self._tree.files[target].content[:] = b"torn"
         return done
