@@ -179,8 +179,8 @@ def writer_that_drops_a_block() -> Iterator[None]:
     with mock.patch.object(StreamSink, "_write", write):
         init = StreamSink.__init__
 
-        def small(self: StreamSink, out: Any, compressor: Any, block_bytes: int = 40) -> None:
-            init(self, out, compressor, 40)
+        def small(self: StreamSink, out: Any, compressor: Any, **options: Any) -> None:
+            init(self, out, compressor, **{**options, "block_bytes": 40})
 
         with mock.patch.object(StreamSink, "__init__", small):
             yield

@@ -147,6 +147,7 @@ class Run:
 
 
 HOUR = timedelta(hours=1)
+RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}]}
 
 
 def reasons(planned):
