@@ -205,7 +205,7 @@ def dated(time_type):
 @pytest.mark.parametrize(
     ("time_type", "values", "fast"),
     [
-        ({"type": "int", "logicalType": "date"}, [20_000], False),
+        ({"type": "int", "logicalType": "date"}, [20_000], True),
         ("string", ["1767254400000", "2026-01-01"], True),
         (["null", {"type": "long", "logicalType": "timestamp-millis"}, "string"], [None, MORNING, str(MORNING)], True),
         (["null", {"type": "long", "logicalType": "timestamp-micros"}, "string"], [None, str(MORNING)], False),
