@@ -12,7 +12,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-_HELP = "The tests of the pages need Chromium; install it: apt-get install chromium (as root), then run them again."
+_PACKAGES = ("chromium", "fonts-liberation")
+_HELP = f"The tests of the pages need Chromium; as root: apt-get install {' '.join(_PACKAGES)}; then run them again."
 
 
 class NoBrowserError(RuntimeError):
@@ -29,7 +30,7 @@ def chromium() -> Path:
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
         quiet = {"env": os.environ | {"DEBIAN_FRONTEND": "noninteractive"}, "capture_output": True, "timeout": 600}
         subprocess.run(["apt-get", "update"], check=False, **quiet)
-        subprocess.run(["apt-get", "install", "--yes", "--no-install-recommends", "chromium"], check=False, **quiet)
+        subprocess.run(["apt-get", "install", "--yes", "--no-install-recommends", *_PACKAGES], check=False, **quiet)
         found = _found()
     if found is None:
         raise NoBrowserError(_HELP)
