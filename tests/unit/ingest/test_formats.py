@@ -14,7 +14,6 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_hdfs.adapters.schema_registry import MixedIdRegistry
 from airflow_kafka_hdfs.ingest.datum.container import encode_long
 from airflow_kafka_hdfs.ingest.records import Outcome
 from airflow_kafka_hdfs.model import TimestampType
@@ -28,7 +27,6 @@ from tests.unit.ingest.extracting import (
     confluent,
     datum,
     event,
-    manifest_of,
     one_topic,
     written,
 )
@@ -317,19 +315,3 @@ def test_a_field_that_clashes_with_a_column_makes_the_record_bad(file_format):
     task = one_topic(datum({"_kafka_key": "x"}, schema), value_format="avro", schema=schema, include_key=True)
     unit = task.unit()
     assert (unit.outcome, unit.reason) == (Outcome.FAILED, "unusable_schema")
-
-
-def test_topics_with_narrow_and_with_wide_ids_are_read_by_one_task():
-    task, wide = Task(), FakeRegistry(id_width=16)
-    narrow = task.registry
-    task.registry = MixedIdRegistry(narrow, wide, lambda topic: topic == "wide")
-    task.topic("narrow", value_format="avro_confluent")
-    task.topic("wide", value_format="avro_id16")
-    schema_id = wide.register("wide", EVENT)
-    task.cluster.produce("narrow", 0, confluent(narrow.register("narrow", EVENT), event(1)), timestamp=MORNING)
-    task.cluster.produce("wide", 0, b"\x00" + bytes.fromhex(schema_id) + datum(event(2)), timestamp=MORNING)
-    units = manifest_of(task.run()).units
-    assert {unit.topic: list(task.data(unit).values()) for unit in units} == {
-        "narrow": [[event(1)]],
-        "wide": [[event(2)]],
-    }
