@@ -29,6 +29,14 @@ class Modes:
     file: int | None = None
     folder: int | None = None
 
+    def file_or(self, own: int | None) -> int | None:
+        """Bits of the file, those of the store where nothing else is asked for."""
+        return own if self.file is None else self.file
+
+    def folder_or(self, own: int | None) -> int | None:
+        """Bits of new folders, those of the store where nothing else is asked for."""
+        return own if self.folder is None else self.folder
+
 
 STORES_OWN = Modes()
 """Those that the store was opened with."""

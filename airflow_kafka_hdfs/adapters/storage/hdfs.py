@@ -160,7 +160,7 @@ class HdfsStore(Store):
         if self.status(path) is not None:
             raise StoreRefusedError("create", path, "the name is taken; staged files need fresh names")
         self._patience.run(lambda: self.make_parents("create", path, modes))
-        return _HdfsWriter(self, path, self._file_mode if modes.file is None else modes.file)
+        return _HdfsWriter(self, path, modes.file_or(self._file_mode))
 
     def promote(self, source: str, target: str, size: int, *, modes: Modes = STORES_OWN) -> bool:
         """See `Store.promote`. Five calls for a move, one for a file that stands there already."""
@@ -176,7 +176,7 @@ class HdfsStore(Store):
                 return self._stands(target, size)
             if staged.is_dir or staged.size != size:
                 raise StoreRefusedError("promote", source, f"{_describe(staged)}, expected a file of {size} bytes")
-            self._calls.make_folders("promote", parent(target), self._folder_mode(modes))
+            self._calls.make_folders("promote", parent(target), modes.folder_or(self._dir_mode))
             moved = self.move_blindly(source, target)
             if self._stands(target, size, strayed=source if moved else None):
                 return True
@@ -264,7 +264,7 @@ class HdfsStore(Store):
 
     def make_parents(self, action: str, path: str, modes: Modes = STORES_OWN) -> None:
         """Make the parents of a file where HDFS would give them another mode than asked for."""
-        mode = self._folder_mode(modes)
+        mode = modes.folder_or(self._dir_mode)
         if mode is not None:
             self._calls.make_folders(action, parent(path), mode)
 
@@ -272,9 +272,6 @@ class HdfsStore(Store):
         """Write a hidden file that is about to be moved."""
         self.make_parents("put_if_absent", path)
         self._calls.write("put_if_absent", path, data, self._file_mode)
-
-    def _folder_mode(self, modes: Modes) -> int | None:
-        return self._dir_mode if modes.folder is None else modes.folder
 
     # looks
 

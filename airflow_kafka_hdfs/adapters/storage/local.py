@@ -102,10 +102,9 @@ class LocalStore(Store):
         """See `Store.create`."""
         with os_errors("create", check_path("create", path)):
             place = self._resolve("create", path)
-            self._make_folders(os.path.dirname(place), self._folder_mode(modes))
-            mode = self._file_mode if modes.file is None else modes.file
+            self._make_folders(os.path.dirname(place), modes.folder_or(self._dir_mode))
             try:
-                return _LocalWriter(path, place, self._open_new(place, mode))
+                return _LocalWriter(path, place, self._open_new(place, modes.file_or(self._file_mode)))
             except FileExistsError:
                 raise StoreRefusedError("create", path, "the name is taken; staged files need fresh names") from None
 
@@ -124,7 +123,7 @@ class LocalStore(Store):
                 return self._stands(target, there, size)
             if not stat.S_ISREG(found.st_mode) or found.st_size != size:
                 raise StoreRefusedError("promote", source, f"{_describe(found)}, expected a file of {size} bytes")
-            self._make_folders(os.path.dirname(there), self._folder_mode(modes))
+            self._make_folders(os.path.dirname(there), modes.folder_or(self._dir_mode))
             self.move_blindly(source, target)
             return self._stands(target, there, size)
 
@@ -184,9 +183,6 @@ class LocalStore(Store):
         if mode is not None:
             os.fchmod(handle, mode)  # the umask has no say in a mode that was asked for
         return os.fdopen(handle, "wb", buffering=64 * 1024)
-
-    def _folder_mode(self, modes: Modes) -> int | None:
-        return self._dir_mode if modes.folder is None else modes.folder
 
     def _make_folders(self, folder: str, mode: int | None) -> None:
         """Make a folder and its parents so that they survive a crash."""
