@@ -6,7 +6,6 @@ Prints `ready`, waits for a line, does the task, prints what it took and how muc
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from typing import Any
 
 from tests.benchmarks.data import datasets
 from tests.benchmarks.measuring import Sample
+from tests.peak_memory import peak_memory
 
 
 def main(servers: str, topic: str, folder: str, tasks: str, task: str, arguments: str) -> None:
@@ -29,12 +29,12 @@ def main(servers: str, topic: str, folder: str, tasks: str, task: str, arguments
         print("ready", flush=True)
         sys.stdin.readline()
 
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     more = {"max_tasks": int(tasks), "target_task_bytes": 1024, **json.loads(arguments)}
     place = Path(folder) / f"worker-{task}"
     product = Product(servers, datasets(1)[topic], lambda _: LocalStore(place), lambda _: None, more)
     sample = product.run(task=int(task), ready=ready)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    grown = peak_memory() - before
     print(json.dumps({"records": sample.units, "wall": sample.wall, "cpu": sample.cpu, "grown": grown}), flush=True)
 
 

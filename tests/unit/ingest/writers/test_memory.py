@@ -19,4 +19,4 @@ def test_two_hundred_open_folders_fit_into_their_share(kind, codec):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
     found = json.loads(done.stdout)
     assert found["files"] == 200
-    assert found["grown_mib"] <= 64 - CLIENT_MIB
+    assert 1 < found["grown_mib"] <= 64 - CLIENT_MIB
