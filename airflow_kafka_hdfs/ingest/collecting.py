@@ -2,19 +2,25 @@
 
 Order is everything here: only an abort record in the log ends a plan, and only what no commit lists. Staging of open
 plans is never touched, and neither are files of a commit without its `published` marker.
+
+Ages are counted by the log's own time: nothing is older than the newest clock among the records that were there before
+it. So a plan made on a machine whose clock went back does not look old at once. And whatever the clocks say, a plan of
+a run that is at work stays, settled or not, since the steps that follow still read it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.layout import is_plan_id
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, all_plans, standing
 from airflow_kafka_hdfs.ingest.plans import Plan
-from airflow_kafka_hdfs.ingest.records import Commit
+from airflow_kafka_hdfs.ingest.records import Commit, Kind
 from airflow_kafka_hdfs.model import FileStatus
 from airflow_kafka_hdfs.ports.store import Store
 
@@ -24,6 +30,9 @@ GRACE = timedelta(hours=24)
 ORPHAN_GRACE = timedelta(hours=1)
 """Least age of staging that no plan seems to have. That no plan has it is known from a listing alone, and listings of
 object stores may be stale, so even without any grace it has to be older than what a listing may miss."""
+
+
+_CLOCK = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +52,16 @@ class Collected:
     superseded: tuple[int, ...] = ()
 
 
-def collect(ctx: Context, *, grace: timedelta = GRACE, most: int = 20) -> Collected:
+def collect(
+    ctx: Context, *, grace: timedelta = GRACE, most: int = 20, spare: str | None = None, why: str = "its run is gone"
+) -> Collected:
     """Do a bounded part of the cleaning.
 
     Args:
         grace: age below which nothing is touched; folders without a plan must be `ORPHAN_GRACE` old as well.
         most: plans looked at in this pass, oldest first.
+        spare: key of the run at whose end this is done; its plans stay, whatever others say of the run.
+        why: stands in the records that end plans.
 
     Raises:
         CorruptStateError, StoreUnavailableError, StoreRefusedError: nothing was lost; a later pass goes on.
@@ -56,16 +69,18 @@ def collect(ctx: Context, *, grace: timedelta = GRACE, most: int = 20) -> Collec
     folders = _folders(ctx)
     plans = sorted(all_plans(ctx), key=lambda plan: plan.plan)
     known = {plan.plan for plan in plans}
-    old = [plan for plan in plans if is_old(ctx, plan.plan, grace)][:most]
+    old = [plan for plan in plans if plan.key != spare and is_old(ctx, plan.clock, grace)]
+    view, times = read_times(ctx, old)
+    due = [plan for plan in old if is_old(ctx, times.of_plan(view, plan), grace)][:most]
     aborted: list[str] = []
     settled: list[str] = []
-    view = ctx.log.read(since=min((plan.log_head for plan in old), default=None))
-    for plan in old:
+    for plan in due:
         state = standing(view, plan)
+        alive = ctx.run_states.is_alive(plan.run)
+        if alive or (state.is_open and alive is None):
+            continue
         if state.is_open:
-            if ctx.run_states.is_alive(plan.run) is not False:
-                continue
-            view = abort_plan(ctx, plan, "its run is gone")
+            view = abort_plan(ctx, plan, why)
             view = ctx.log.read(since=plan.log_head, known=view)
             state = standing(view, plan)
             aborted.append(plan.plan)
@@ -78,8 +93,37 @@ def collect(ctx: Context, *, grace: timedelta = GRACE, most: int = 20) -> Collec
         aborted=tuple(aborted),
         plans=tuple(settled),
         staging=tuple(_orphans(ctx, folders, known, max(grace, ORPHAN_GRACE))),
-        superseded=tuple(_superseded(ctx, view, grace, most)),
+        superseded=tuple(_superseded(ctx, view, times, grace, most)),
     )
+
+
+class LogTimes:
+    """The log's own time: after record n it is the newest clock of the records up to n.
+
+    Args:
+        view: of the log; clocks of records that it does not hold are not known.
+    """
+
+    def __init__(self, view: LogView) -> None:
+        self._numbers = sorted(view.records)
+        self._clocks = list(accumulate((view.records[number].clock for number in self._numbers), max))
+
+    def at(self, number: int) -> str:
+        """The time after a record, ISO, UTC; empty where nothing is known of it."""
+        index = bisect_right(self._numbers, number)
+        return self._clocks[index - 1] if index else ""
+
+    def of_plan(self, view: LogView, plan: Plan) -> str:
+        """When a plan was last heard of: made, or committed in part. Being ended by others does not make it younger."""
+        own = (commit.number for commit in view.of_plan(plan.plan) if commit.kind is not Kind.ABORT)
+        return max(plan.clock, self.at(max(own, default=plan.log_head)))
+
+
+def read_times(ctx: Context, plans: list[Plan]) -> tuple[LogView, LogTimes]:
+    """The log with every record since the last one that stood before the oldest of these plans, and its times."""
+    heads = [max(plan.log_head - 1, -1) for plan in plans]
+    view = ctx.log.read(since=min(heads, default=None))
+    return view, LogTimes(view)
 
 
 def _is_published(ctx: Context, commit: Commit) -> bool:
@@ -107,24 +151,42 @@ def _orphans(ctx: Context, folders: list[tuple[Store, FileStatus]], known: set[s
     """Staging and manifests of plans that have no record: left by a delete that died half-way, or by a late task."""
     found = set()
     for store, folder in folders:
-        if folder.name not in known and is_old(ctx, folder.name, grace):
+        if folder.name not in known and is_old(ctx, time_of_folder(folder), grace):
             store.delete(folder.path, recursive=True)
             found.add(folder.name)
     return sorted(found)
 
 
-def _superseded(ctx: Context, view: LogView, grace: timedelta, most: int) -> list[int]:
+def _superseded(ctx: Context, view: LogView, times: LogTimes, grace: timedelta, most: int) -> list[int]:
     found = []
     for folder in ctx.data.list(f"{ctx.log.data_paths.home}/superseded")[:most]:
         if not folder.name.isdigit() or int(folder.name) > view.head:
             continue
-        ((commit, _),) = ctx.log.records([int(folder.name)])
-        if _is_published(ctx, commit) and commit.clock < (ctx.clock.now() - grace).strftime("%Y-%m-%dT%H:%M:%SZ"):
+        number = int(folder.name)
+        before_and_it = [commit for commit, _ in ctx.log.records(range(max(number - 1, 0), number + 1))]
+        commit = before_and_it[-1]
+        time = max(times.at(number), *(item.clock for item in before_and_it), "")
+        if _is_published(ctx, commit) and is_old(ctx, time, grace):
             ctx.data.delete(folder.path, recursive=True)
             found.append(commit.number)
     return found
 
 
-def is_old(ctx: Context, plan: str, grace: timedelta) -> bool:
-    """By the clock in the plan's name; a name that is none of ours is never old."""
-    return is_plan_id(plan) and plan.split("-")[0] < (ctx.clock.now() - grace).strftime("%Y%m%dT%H%M%SZ")
+def time_of_folder(folder: FileStatus) -> str:
+    """The clock in the name of a plan's folder, or the store's own if that is newer; empty if the name is none of ours.
+
+    The store's clock is that of another machine, so it catches a plan whose maker's clock had gone back.
+    """
+    if not is_plan_id(folder.name):
+        return ""
+    try:
+        named = datetime.strptime(folder.name.split("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:  # digits that are no date
+        return ""
+    seen = named if folder.modified is None else max(named, datetime.fromtimestamp(folder.modified, UTC))
+    return seen.strftime(_CLOCK)
+
+
+def is_old(ctx: Context, time: str, grace: timedelta) -> bool:
+    """Whether a time, ISO, UTC, lies further back than the grace period; one that nobody knows never does."""
+    return "" < time < (ctx.clock.now() - grace).strftime(_CLOCK)

@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from airflow_kafka_hdfs.exceptions import CorruptStateError
-from airflow_kafka_hdfs.ingest.collecting import GRACE, is_old
+from airflow_kafka_hdfs.ingest.collecting import GRACE, is_old, read_times, time_of_folder
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.coverage import Checkpoint, LogState
 from airflow_kafka_hdfs.ingest.layout import ROOT, FileName, file_topic
@@ -244,11 +244,11 @@ def _unknown_files(ctx: Context, commits: list[Commit]) -> list[Finding]:
 
 def _leftovers(ctx: Context, grace: timedelta) -> list[Finding]:
     plans = list(all_plans(ctx))
-    view = ctx.log.read(since=min((plan.log_head for plan in plans), default=None))
+    view, times = read_times(ctx, plans)
     findings = []
     for plan in plans:
         dead = ctx.run_states.is_alive(plan.run) is False
-        if dead and is_old(ctx, plan.plan, grace) and standing(view, plan).is_open:
+        if dead and is_old(ctx, times.of_plan(view, plan), grace) and standing(view, plan).is_open:
             findings.append(
                 Finding(
                     severity=Severity.NOTE,
@@ -259,7 +259,7 @@ def _leftovers(ctx: Context, grace: timedelta) -> list[Finding]:
             )
     known = {plan.plan for plan in plans}
     for folder in ctx.data.list(f"{ctx.log.data_paths.home}/staging"):
-        if folder.name not in known and is_old(ctx, folder.name, grace):
+        if folder.name not in known and is_old(ctx, time_of_folder(folder), grace):
             findings.append(
                 Finding(
                     severity=Severity.NOTE,

@@ -76,7 +76,7 @@ def finish(ctx: Context, plan: Plan, policy: CommitPolicy, *, grace: timedelta =
     silent = [commit for commit in found if commit.number in untold]
     silent += [commit for commit in owed if commit.plan not in (None, plan.plan) and _is_orphan(ctx, commit)]
     ctx.log.checkpoint_if_due(result.view)
-    collected = _collected(ctx, grace)
+    collected = _collected(ctx, plan, grace)
     return Finished(
         record=result.record,
         found=found,
@@ -93,10 +93,10 @@ def _is_orphan(ctx: Context, commit: Commit) -> bool:
     return ctx.run_states.is_alive(commit.run) is False
 
 
-def _collected(ctx: Context, grace: timedelta) -> Collected:
+def _collected(ctx: Context, plan: Plan, grace: timedelta) -> Collected:
     """Cleaning is a courtesy: its trouble must not make a finished publish red. A later pass goes on."""
     try:
-        return collect(ctx, grace=grace)
+        return collect(ctx, grace=grace, spare=plan.key)
     except KafkaHdfsError as error:
         log.warning("left-overs of earlier runs were not cleaned away: %s", error)
         return Collected()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import dataclasses
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_kafka_hdfs.ingest.collecting import collect
+from airflow_kafka_hdfs.ingest.collecting import collect, time_of_folder
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy, commit_plan
 from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.judging import judge
 from airflow_kafka_hdfs.ingest.plan_book import live_plans, own_plans
 from airflow_kafka_hdfs.ingest.plans import Waiting
 from airflow_kafka_hdfs.ingest.ranges import Ranges
-from airflow_kafka_hdfs.ingest.records import Kind, Outcome
+from airflow_kafka_hdfs.ingest.records import Kind, Outcome, Superseded
+from airflow_kafka_hdfs.model import FileStatus
+from tests.fakes.runtime import ManualClock
 from tests.unit.ingest.scripted import RUNS, Job, key
 
 FULL, SUCCESSFUL = (CommitPolicy(publish=name) for name in ("full", "successful"))
@@ -99,3 +102,82 @@ def test_staging_without_a_plan_goes_once_no_listing_can_have_missed_its_plan():
     assert collect(job.ctx, grace=timedelta()).staging == ()
     job.ctx.clock.advance(3700)
     assert collect(job.ctx, grace=timedelta()).staging == ("20260101T000000Z-0000abcd",)
+
+
+def on_clock(job: Job, hours: float) -> Job:
+    """The same actor on a machine whose clock is off."""
+    clock = ManualClock(job.ctx.clock.now() + timedelta(hours=hours))
+    job.ctx = dataclasses.replace(job.ctx, clock=clock)
+    return job
+
+
+@pytest.mark.parametrize("alive", [True, None, False])
+def test_a_plan_made_while_the_clock_was_set_back_is_there_when_the_gate_reads_it(alive):
+    first = Job(run="before")
+    first.start(A)
+    planner = on_clock(Job(first.store, run="shifted"), -50)
+    plan = planner.plan([(A, 0, 5)])
+    planner.extract(plan)
+    publisher = Job(first.store, run="shifted")
+    finish(publisher.ctx, plan, FULL)
+    other = Job(first.store, run="other")
+    RUNS.alive["shifted"] = alive
+    try:
+        assert finish(other.ctx, other.plan([(A, 5, 6)]), FULL).collected.plans == ()
+        assert own_plans(publisher.ctx) == [plan]
+        assert judge(publisher.ctx, plan).is_green
+    finally:
+        del RUNS.alive["shifted"]
+
+
+def test_an_open_plan_is_as_young_as_the_record_that_it_was_made_after():
+    job = Job(run="before")
+    job.start(A)
+    planner = on_clock(Job(job.store, run="shifted"), -50)
+    plan = planner.plan([(A, 0, 5)])
+    RUNS.alive["shifted"] = False
+    try:
+        assert collect(job.ctx).aborted == ()
+        assert collect(on_clock(job, 25).ctx).aborted == (plan.plan,)
+    finally:
+        del RUNS.alive["shifted"]
+
+
+def test_settled_plans_go_once_their_last_record_is_older_than_the_grace_and_their_run_is_over():
+    job = Job(run="done")
+    job.start(A)
+    plan = job.plan([(A, 0, 5)])
+    job.extract(plan)
+    finish(job.ctx, plan, FULL, grace=timedelta(seconds=-1))
+    assert own_plans(job.ctx) == [plan]
+    later = on_clock(Job(job.store, run="later"), 25)
+    RUNS.alive["done"] = True
+    try:
+        assert collect(later.ctx).plans == ()
+        RUNS.alive["done"] = False
+        assert collect(later.ctx).plans == (plan.plan,)
+    finally:
+        del RUNS.alive["done"]
+
+
+def test_superseded_files_are_as_young_as_the_record_before_theirs():
+    job = Job()
+    job.start(A)
+    back = on_clock(Job(job.store), -50)
+    gone = Superseded(path="events/old.txt", topic="events", size=1, commit=0)
+    number = back.change(kind=Kind.REPLACE, superseded=(gone,)).number
+    kept = job.ctx.log.data_paths.superseded(number, gone.path)
+    job.store.put_if_absent(kept, b"x")
+    job.store.put_if_absent(job.ctx.log.paths.published(number), b"x")
+    assert collect(job.ctx).superseded == ()
+    assert kept in job.store.files()
+    assert collect(on_clock(job, 25).ctx).superseded == (number,)
+
+
+def test_staging_without_a_plan_is_as_young_as_the_store_says():
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    new = FileStatus(path="staging/20251201T000000Z-0000abcd", size=0, is_dir=True, modified=now.timestamp())
+    assert time_of_folder(new) == "2026-01-01T00:00:00Z"
+    assert time_of_folder(dataclasses.replace(new, modified=None)) == "2025-12-01T00:00:00Z"
+    assert time_of_folder(dataclasses.replace(new, path="staging/99999999T999999Z-0000abcd")) == ""
+    assert time_of_folder(dataclasses.replace(new, path="staging/somebody's")) == ""
