@@ -16,6 +16,7 @@ def test_a_scenario_without_any_fault_leaves_everything_in_order(scenario: Scena
 
 @pytest.mark.timeout(1200)  # seconds on a quiet machine, but many cases in one test
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.bug(20, 25, 29)
 def test_the_store_may_die_at_any_call(scenario: Scenario):
     planned = list(deaths(calls_of(scenario)))
     assert len(planned) > 100

@@ -86,6 +86,7 @@ def test_offsets_of_an_empty_partition_are_zero(kafka: Driver):
     assert kafka.catalog().offsets([tp]) == {tp: PartitionOffsets(log_start=0, last_stable=0, high_watermark=0)}
 
 
+@pytest.mark.bug(66)
 def test_offsets_tell_log_start_last_stable_offset_and_high_watermark(kafka: Driver):
     name = kafka.topic(partitions=2)
     kafka.produce(name, 0, *[b"x"] * 10)
@@ -100,6 +101,7 @@ def test_offsets_tell_log_start_last_stable_offset_and_high_watermark(kafka: Dri
     assert after == PartitionOffsets(log_start=4, last_stable=13, high_watermark=13), "the marker has an offset too"
 
 
+@pytest.mark.bug(73)
 def test_a_topic_emptied_by_retention_starts_where_it_ends(kafka: Driver):
     name = kafka.topic()
     kafka.produce(name, 0, *[b"x"] * 5)
@@ -126,6 +128,7 @@ def test_new_partitions_are_seen(kafka: Driver):
     assert isinstance(catalog.offsets([TopicPartition(name, 2)])[TopicPartition(name, 2)], PartitionOffsets)
 
 
+@pytest.mark.bug(82)
 def test_offsets_for_times_find_the_first_record_at_or_after(kafka: Driver):
     name = kafka.topic(partitions=3)
     for hour in range(4):

@@ -41,6 +41,7 @@ def test_a_lag_tool_sees_our_offsets(real_driver: RealDriver, unique_name: str):
 
 
 @pytest.mark.parametrize("mirror", [GroupMirror(NOBODY, "g", timeout=1), FakeMirror()], ids=["group", "fake"])
+@pytest.mark.bug(84)
 def test_nothing_to_copy_is_no_error(mirror: OffsetMirror):
     assert mirror.copy({})
 
@@ -48,6 +49,7 @@ def test_nothing_to_copy_is_no_error(mirror: OffsetMirror):
 @pytest.mark.parametrize(
     "mirror", [GroupMirror(NOBODY, "g", timeout=1), FakeMirror(broken=True)], ids=["group", "fake"]
 )
+@pytest.mark.bug(32, 33)
 def test_trouble_is_told_and_never_raised(mirror: OffsetMirror):
     assert mirror.copy({TopicPartition("t", 0): 5}) is False
 

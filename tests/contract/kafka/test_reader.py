@@ -78,6 +78,7 @@ def test_a_batch_is_never_larger_than_asked(kafka: Driver, reading: Reading):
     assert reading.values() == numbers(25)
 
 
+@pytest.mark.bug(86)
 def test_the_end_of_a_partition_is_told_with_its_offset(kafka: Driver, reading: Reading):
     """25 records and one event with offset 25, which is no record."""
     name = kafka.topic()
@@ -93,6 +94,7 @@ def test_an_empty_partition_tells_its_end_too(kafka: Driver, reading: Reading):
     assert reading.records == []
 
 
+@pytest.mark.bug(65)
 def test_a_range_that_ends_in_a_commit_marker_ends(kafka: Driver, reading: Reading):
     name = kafka.topic()
     transaction = kafka.transaction()
@@ -104,6 +106,7 @@ def test_a_range_that_ends_in_a_commit_marker_ends(kafka: Driver, reading: Readi
     assert reading.values() == numbers(3)
 
 
+@pytest.mark.bug(70)
 def test_transactions_of_one_record_leave_a_gap_after_each(kafka: Driver, reading: Reading):
     name = kafka.topic()
     for value in numbers(3):
@@ -115,6 +118,7 @@ def test_transactions_of_one_record_leave_a_gap_after_each(kafka: Driver, readin
     assert [r.offset for r in reading.records] == [0, 2, 4]
 
 
+@pytest.mark.bug(67)
 def test_aborted_records_never_come_and_count_as_read(kafka: Driver, reading: Reading):
     name = kafka.topic()
     kafka.produce(name, 0, b"before")
@@ -130,6 +134,7 @@ def test_aborted_records_never_come_and_count_as_read(kafka: Driver, reading: Re
     assert reading.records[-1].offset == 7
 
 
+@pytest.mark.bug(71)
 def test_a_partition_of_markers_alone_is_read_without_a_record(kafka: Driver, reading: Reading):
     name = kafka.topic()
     aborted = kafka.transaction()
@@ -358,6 +363,7 @@ def test_closing_twice_is_fine(kafka: Driver):
     reader.close()
 
 
+@pytest.mark.bug(20, 21, 32)
 def test_a_reader_commits_nothing(kafka: Driver):
     """Two readers of one group get the same records: nothing is remembered but by us."""
     name = kafka.topic()

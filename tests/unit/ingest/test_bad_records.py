@@ -104,7 +104,8 @@ def test_bad_plain_values(value_format, file_format, value, reason):
     assert (bad["reason"], bad["value"]) == (reason, value)
 
 
-def test_a_record_without_any_time_is_bad_and_never_now():  # V19, bug 54, Gobblin's row 14
+@pytest.mark.bug(54)
+def test_a_record_without_any_time_is_bad_and_never_now():
     task = Task()
     task.topic(max_bad_share=None)
     task.cluster.produce("events", 0, b"x", timestamp=-1, timestamp_type=TimestampType.NONE)
@@ -134,7 +135,7 @@ def test_a_timestamp_type_tells_its_own_unit():
     assert len(written(one_topic(value, value_format="avro", schema=schema, time_field="t"))) == 1
 
 
-def test_partition_fields_make_folders():  # V29, V35
+def test_partition_fields_make_folders():
     values = (b'{"c": "a/b"}', b'{"c": null}', b'{"c": ""}', b"{}", b'{"c": 1.5}', b"7")
     task = one_topic(*values, partition_fields=["c"], value_format="json")
     unit = task.unit()
@@ -149,7 +150,8 @@ def test_partition_fields_make_folders():  # V29, V35
 # null values
 
 
-def test_null_values_end_the_unit_unless_a_policy_takes_them():  # bugs 93, 94
+@pytest.mark.bug(93, 94)
+def test_null_values_end_the_unit_unless_a_policy_takes_them():
     task = one_topic(b"a", None, b"b")
     unit = task.unit()
     assert (unit.outcome, unit.reason) == (Outcome.FAILED, "null_value")

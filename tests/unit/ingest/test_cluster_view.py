@@ -36,6 +36,7 @@ def test_a_known_topic_that_is_no_longer_listed_is_asked_for_by_name():
     assert {name: info.fault for name, info in view.topics.items()} == {"t1": "denied"}
 
 
+@pytest.mark.bug(77)
 def test_another_cluster_is_refused_with_both_ids():
     fake = FakeCluster("other")
     with pytest.raises(ClusterChangedError, match="cluster id other, the commit log knows c.*state set --cluster"):

@@ -26,6 +26,7 @@ def watermarks(job: Job) -> dict[str, int]:
     return {str(item): state.coverage[item].watermark for item in state.current.values()}
 
 
+@pytest.mark.bug(36)
 def test_a_run_commits_publishes_and_is_green():
     job = Job()
     job.start(A, B)
@@ -42,6 +43,7 @@ def test_a_run_commits_publishes_and_is_green():
     assert owed_events(job.ctx, job.ctx.log.read()) == ()
 
 
+@pytest.mark.bug(38)
 def test_publishing_again_records_nothing_and_moves_nothing():
     job = Job()
     job.start(A)
@@ -54,6 +56,7 @@ def test_publishing_again_records_nothing_and_moves_nothing():
     assert dict(job.store.files()) == before
 
 
+@pytest.mark.bug(37, 39)
 def test_of_two_runs_that_planned_the_same_the_second_is_already_covered_and_green():
     first, second = Job(run="run-1"), None
     first.start(A)
@@ -182,6 +185,7 @@ def test_interval_commits_set_no_start_point():
     assert job.ctx.log.read().state.coverage[A].undecided(0, 12) == Ranges.span(8, 12)
 
 
+@pytest.mark.bug(28)
 def test_bad_records_over_the_limit_hold_the_topic_until_the_limit_is_raised():
     job = Job()
     job.start(A, OTHER)
@@ -250,6 +254,7 @@ def test_manifests_that_do_not_add_up_stop_the_commit_with_their_path():
         assert caught.value.path == path
 
 
+@pytest.mark.bug(2)
 def test_a_staged_file_that_is_gone_stops_the_commit():
     job = Job()
     job.start(A)
@@ -261,6 +266,7 @@ def test_a_staged_file_that_is_gone_stops_the_commit():
     assert job.ctx.log.read().head == 0
 
 
+@pytest.mark.bug(2)
 def test_a_committed_file_that_is_neither_staged_nor_in_place_is_corruption():
     job = Job()
     job.start(A)

@@ -75,6 +75,7 @@ def test_line_formats_are_uncompressed_unless_told_otherwise(file_format):
         # typos and choices
         ({"granulrity": "daily"}, "argument: got 'granulrity'.*did you mean 'granularity'"),
         ({"granularity": "hourl"}, "granularity: got 'hourl'; allowed: minutely, hourly.*did you mean 'hourly'"),
+        pytest.param({"granularity": 0}, "granularity: got 0; allowed: minutely, hourly", marks=pytest.mark.bug(50)),
         ({"value_format": "avro_conflunt"}, "value_format: got 'avro_conflunt'.*did you mean 'avro_confluent'"),
         ({"value_format": "custom"}, "value_format: got None; allowed: bytes.*decoder class"),
         ({"packing": "bilevel"}, "packing: got 'bilevel'.*did you mean 'bi_level'"),

@@ -24,6 +24,7 @@ FRESH = [
 
 
 @pytest.mark.parametrize(("bootstrap", "held", "wanted", "reason", "start"), FRESH)
+@pytest.mark.bug(75)
 def test_an_unknown_topic_starts_by_bootstrap(bootstrap, held, wanted, reason, start):
     decided, after = plan_of(LogState(), cluster(*held), config(bootstrap=bootstrap))
     assert only(decided).reason == reason
@@ -48,6 +49,7 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("previous", "policy", "held", "wanted", "reason", "lost", "start"), KNOWN)
+@pytest.mark.bug(68, 78)
 def test_a_known_partition_goes_on_as_in_gobblin(previous, policy, held, wanted, reason, lost, start):
     decided, after = plan_of(read_up_to(previous), cluster(*held), config(on_out_of_range=policy))
     entry = only(decided)
@@ -65,6 +67,7 @@ def test_a_known_partition_goes_on_as_in_gobblin(previous, policy, held, wanted,
         (900, (0, 1), 1),  # row 27: Gobblin reads [0, 1)
     ],
 )
+@pytest.mark.bug(79)
 def test_nearest_goes_to_the_end_where_gobblin_goes_to_the_start(previous, held, start):
     decided, after = plan_of(read_up_to(previous), cluster(*held))
     entry = only(decided)
@@ -74,6 +77,7 @@ def test_nearest_goes_to_the_end_where_gobblin_goes_to_the_start(previous, held,
 
 
 @pytest.mark.parametrize("policy", ["skip", "fail"])
+@pytest.mark.bug(19, 77)
 def test_a_truncated_log_holds_its_topic_where_gobblin_keeps_an_offset_out_of_range(policy):
     # row 24: Gobblin carries 900 for ever.
     decided, after = plan_of(read_up_to(900), cluster(), config(on_out_of_range=policy))
@@ -114,6 +118,7 @@ def test_a_time_that_kafka_can_not_answer_holds_the_topic():
 # New partitions and topics
 
 
+@pytest.mark.bug(18, 76, 81)
 def test_a_new_partition_of_a_known_topic_starts_at_earliest_under_every_bootstrap():
     for bootstrap in ("latest", "skip", "earliest"):
         decided, after = plan_of(read_up_to(300), cluster(partitions=(0, 1)), config(bootstrap=bootstrap))

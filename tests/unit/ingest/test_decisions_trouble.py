@@ -95,6 +95,7 @@ def test_truncation_carries_coverage_below_the_end_into_a_new_generation():
     assert only(grown).ranges == Ranges.of([(310, 320), (500, 700)])
 
 
+@pytest.mark.bug(79)
 def test_truncation_under_earliest_says_how_much_comes_again():
     decided, after = plan_of(read_up_to(900), cluster(), config(on_out_of_range="earliest"))
     assert only(decided).ranges == Ranges.span(100, 500)
@@ -120,6 +121,7 @@ def test_an_open_transaction_is_no_truncation():
     ("policy", "reason", "start"),
     [("earliest", "topic_recreated_earliest", 100), ("latest", "topic_recreated_latest", 500)],
 )
+@pytest.mark.bug(83)
 def test_a_topic_made_anew_is_another_one(policy, reason, start):
     state = commit(read_up_to(300), PartitionChange(key=key(5), start=0, covered=Ranges.span(0, 9)))
     decided, after = plan_of(state, cluster(topic_id="new"), config(on_topic_recreated=policy))
@@ -141,6 +143,7 @@ def test_a_topic_made_anew_may_be_held():
 # Faults stay with their topic
 
 
+@pytest.mark.bug(16)
 def test_a_partition_without_offsets_holds_its_topic_and_keeps_its_checkpoints():
     view = cluster(partitions=(0, 1, 2))
     broken = ClusterView(

@@ -62,6 +62,7 @@ def test_confluent_avro_is_passed_on_byte_for_byte():
     assert task.registry.calls["registry.by_id"] == 1
 
 
+@pytest.mark.bug(58)
 def test_partitions_of_a_topic_share_files_and_topics_do_not():
     task = Task()
     task.topic("a", partitions=3)
@@ -77,7 +78,8 @@ def test_partitions_of_a_topic_share_files_and_topics_do_not():
     assert [unit.counts.written for unit in manifest.units] == [6, 1]
 
 
-def test_an_empty_range_opens_no_reader_and_asks_no_registry():  # V89, Gobblin 47
+@pytest.mark.bug(64)
+def test_an_empty_range_opens_no_reader_and_asks_no_registry():
     task = Task()
     task.topic(value_format="avro_confluent")
     unit = task.unit(task.plan(("events", 0, 5, 5)))
@@ -86,7 +88,7 @@ def test_an_empty_range_opens_no_reader_and_asks_no_registry():  # V89, Gobblin 
     assert task.registry.calls == {}
 
 
-def test_records_behind_the_planned_end_are_left():  # V90
+def test_records_behind_the_planned_end_are_left():
     task = Task()
     task.topic()
     task.cluster.produce("events", 0, *[b"x"] * 5, timestamp=MORNING)
@@ -95,14 +97,16 @@ def test_records_behind_the_planned_end_are_left():  # V90
     assert task.data(task.unit(plan)) == {"events/2026/01/01/08": [{"value": b"x"}] * 5}
 
 
-def test_the_first_record_of_a_partition_is_read():  # bug 12
+@pytest.mark.bug(12)
+def test_the_first_record_of_a_partition_is_read():
     task = Task()
     task.topic()
     task.cluster.produce("events", 0, b"only", timestamp=MORNING)
     assert task.unit().counts.written == 1
 
 
-def test_a_first_poll_without_records_ends_nothing():  # V87, bug 87
+@pytest.mark.bug(87)
+def test_a_first_poll_without_records_ends_nothing():
     task = Task()
     task.topic()
     task.cluster.produce("events", 0, *[b"x"] * 25, timestamp=MORNING)
@@ -115,7 +119,8 @@ def test_a_first_poll_without_records_ends_nothing():  # V87, bug 87
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_markers_at_the_end_count_as_seen_gaps(committed):  # bugs 65, 70, 71
+@pytest.mark.bug(65, 67, 71)
+def test_markers_at_the_end_count_as_seen_gaps(committed):
     task = Task()
     task.topic()
     txn = task.cluster.transaction()
@@ -127,7 +132,8 @@ def test_markers_at_the_end_count_as_seen_gaps(committed):  # bugs 65, 70, 71
     assert bool(unit.files) is committed
 
 
-def test_a_compacted_topic_is_read_to_its_end():  # bug 72
+@pytest.mark.bug(72)
+def test_a_compacted_topic_is_read_to_its_end():
     task = Task()
     task.topic()
     task.cluster.produce("events", 0, *[b"x"] * 10, timestamp=MORNING)
@@ -148,7 +154,8 @@ def test_ranges_of_one_partition_are_read_one_after_the_other():
 # what else a section tells
 
 
-def test_late_records_are_counted_in_their_files():  # bug 60
+@pytest.mark.bug(60)
+def test_late_records_are_counted_in_their_files():
     task = Task()
     task.topic(value_format="json", file_format="jsonl", time_field="time")
 
@@ -165,6 +172,7 @@ def test_late_records_are_counted_in_their_files():  # bug 60
     assert {entry.time_partition[11:13]: entry.late for entry in unit.files} == {"09": 2, "10": 0, "11": 0}
 
 
+@pytest.mark.bug(53)
 def test_a_section_tells_log_ends_event_times_and_time_spent():
     task = Task()
     task.topic(partitions=2)
@@ -175,7 +183,7 @@ def test_a_section_tells_log_ends_event_times_and_time_spent():
     task.cluster.on_call = lambda name: task.clock.advance(2) if name == "kafka.poll" else None
     unit = task.unit(plan)
     first, second = unit.partitions
-    assert (first.log_start, first.log_end, first.event_times) == (0, 3, (MORNING, MORNING + 5))  # bug 53
+    assert (first.log_start, first.log_end, first.event_times) == (0, 3, (MORNING, MORNING + 5))
     assert first.seconds == pytest.approx(2)
     assert (second.event_times, second.seconds, second.log_end) == (None, 0.0, 0)
     assert unit.counts.bytes_in == 2
@@ -189,7 +197,7 @@ def test_a_manifest_survives_its_json():
 
 
 def test_counts_are_kept_per_partition_and_begin_at_zero():
-    """Gobblin 25, 26, 29, 30; its tracker begins at -1 and shares the null count, ours does neither."""
+    """Gobblin's tracker begins at -1 and shares the null count, ours does neither."""
     task = Task()
     task.topic(partitions=3, value_format="string", on_null="skip", max_bad_share=None)
     task.cluster.produce("events", 0, b"\xff", b"\xff", b"x" * 150, None, timestamp=MORNING)
@@ -202,7 +210,8 @@ def test_counts_are_kept_per_partition_and_begin_at_zero():
     ]
 
 
-def test_pipelines_in_one_process_do_not_share_fields():  # bug 45
+@pytest.mark.bug(45)
+def test_pipelines_in_one_process_do_not_share_fields():
     folders = []
     for field in ("a", "b"):
         task = Task()
@@ -212,7 +221,8 @@ def test_pipelines_in_one_process_do_not_share_fields():  # bug 45
     assert folders == ["events/a=1/2026/01/01/08", "events/b=2/2026/01/01/08"]
 
 
-def test_days_of_one_unit_have_files_of_different_names():  # bugs 26, 27
+@pytest.mark.bug(26, 27)
+def test_days_of_one_unit_have_files_of_different_names():
     task = Task()
     task.topic(granularity="daily")
     task.cluster.produce("events", 0, b"a", timestamp=MORNING)
@@ -222,7 +232,8 @@ def test_days_of_one_unit_have_files_of_different_names():  # bugs 26, 27
     assert [path.split("+", 3)[3] for path in paths] == ["0+0+0+0.avro", "1+0+1+1.avro"]
 
 
-def test_the_zone_holds_for_folder_and_key():  # bug 51
+@pytest.mark.bug(51)
+def test_the_zone_holds_for_folder_and_key():
     task = Task()
     task.topic(timezone="America/Los_Angeles")
     task.cluster.produce("events", 0, b"a", timestamp=1391252400000)

@@ -125,7 +125,8 @@ def test_a_plan_that_was_ended_reads_nothing():
     assert task.readers == []
 
 
-def test_the_slower_of_two_attempts_takes_the_others_manifest_and_leaves_nothing():  # bugs 5, 39
+@pytest.mark.bug(5, 39)
+def test_the_slower_of_two_attempts_takes_the_others_manifest_and_leaves_nothing():
     task = Task()
     task.topic()
     task.cluster.produce("events", 0, b"x", timestamp=MORNING)
@@ -155,6 +156,7 @@ def test_a_stop_while_waiting_for_the_rate_leaves_quickly_too():
     assert task.clock.monotonic() < 2
 
 
+@pytest.mark.bug(13)
 def test_a_bad_quarantine_is_left_behind_by_a_failed_attempt_like_any_file():
     task = Task()
     task.topic(value_format="json", max_bad_share=None)
@@ -211,7 +213,8 @@ def test_a_stop_leaves_quickly_without_a_manifest():
     assert manifests(task.context(), plan, 0) == []
 
 
-def test_an_outage_of_the_registry_fails_the_attempt_and_blames_no_record():  # bug 97, Gobblin's row 4
+@pytest.mark.bug(97)
+def test_an_outage_of_the_registry_fails_the_attempt_and_blames_no_record():
     task = Task()
     task.topic(value_format="avro_confluent", time_field="header.time")
     schema_id = task.registry.register("events", EVENT)
@@ -246,7 +249,8 @@ def test_kafka_away_at_the_last_check_fails_the_attempt():
 
 
 @pytest.mark.parametrize("name", ["create", "write", "close"])
-def test_a_store_that_fails_once_fails_the_attempt_and_the_next_starts_clean(name):  # bugs 6, 7, 8, 13, 34
+@pytest.mark.bug(6, 7, 8, 34)
+def test_a_store_that_fails_once_fails_the_attempt_and_the_next_starts_clean(name):
     def task_on(store) -> Task:
         task = Task(store=store)
         task.topic()

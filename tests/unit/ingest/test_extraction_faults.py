@@ -20,7 +20,8 @@ from tests.unit.ingest.extracting import MORNING, Task, counts_of, manifest_of, 
         ("latest", {"lost": 6, "skipped": 4}),
     ],
 )
-def test_offsets_that_expired_before_they_were_read_are_lost(policy, counts):  # V88, bugs 68, 73, 88
+@pytest.mark.bug(68, 73, 88)
+def test_offsets_that_expired_before_they_were_read_are_lost(policy, counts):
     task = Task()
     task.topic(on_out_of_range=policy)
     task.cluster.produce("events", 0, *[b"x"] * 10, timestamp=MORNING)
@@ -62,7 +63,8 @@ def test_lost_ends_where_the_range_ends():
 
 
 @pytest.mark.parametrize("policy", ["skip", "fail"])
-def test_a_policy_may_end_the_unit_where_offsets_are_gone(policy):  # bug 69
+@pytest.mark.bug(69)
+def test_a_policy_may_end_the_unit_where_offsets_are_gone(policy):
     task = Task(per_poll=2, reading=ReadOptions(batch_records=2))
     task.topic(on_out_of_range=policy)
     task.cluster.produce("events", 0, *[b"x"] * 10, timestamp=MORNING)
@@ -104,7 +106,8 @@ def test_a_log_that_became_shorter_fails_the_unit_for_the_planner_to_decide():
     assert unit.counts.offsets == 0
 
 
-def test_no_progress_is_a_transient_failure_that_names_the_partition():  # bug 14
+@pytest.mark.bug(14)
+def test_no_progress_is_a_transient_failure_that_names_the_partition():
     task = Task()
     task.topic()
     task.cluster.produce("events", 0, *[b"x"] * 3, timestamp=MORNING)

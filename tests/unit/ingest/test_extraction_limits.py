@@ -15,7 +15,8 @@ from airflow_kafka_hdfs.model import TopicPartition
 from tests.unit.ingest.extracting import MORNING, Task, counts_of, outcomes
 
 
-def test_a_count_limit_reads_exactly_so_many():  # bug 85, Gobblin 52, 57
+@pytest.mark.bug(85)
+def test_a_count_limit_reads_exactly_so_many():
     task = Task(reading=ReadOptions(limits=Limits(records=10)))
     task.topic()
     task.cluster.produce("events", 0, *[b"x"] * 25, timestamp=MORNING)
@@ -73,7 +74,7 @@ def test_a_byte_limit_ends_with_the_record_that_reaches_it():
     assert unit.counts.bytes_in == 30
 
 
-def test_a_time_limit_ends_between_two_polls():  # Gobblin 53
+def test_a_time_limit_ends_between_two_polls():
     task = Task(per_poll=1, reading=ReadOptions(limits=Limits(time=3)))
     task.topic()
     task.cluster.produce("events", 0, *[b"x"] * 100, timestamp=MORNING)

@@ -45,7 +45,7 @@ from tests.unit.ingest.extracting import (
         ("json", "raw", [b'{"a": 1}'], [b'{"a": 1}']),
     ],
 )
-def test_plain_values(value_format, file_format, values, expected):  # Gobblin 45
+def test_plain_values(value_format, file_format, values, expected):
     assert written(one_topic(*values, value_format=value_format, file_format=file_format)) == expected
 
 
@@ -71,7 +71,7 @@ def by_avro(content: bytes) -> list:
         ("zstandard", [by_avro]),  # likewise
     ],
 )
-def test_the_avro_libraries_read_every_codec(codec, readers):  # Gobblin 76
+def test_the_avro_libraries_read_every_codec(codec, readers):
     task = Task()
     task.topic(value_format="avro_id16", time_field="header.time", codec=codec)
     task.registry = FakeRegistry(id_width=16)

@@ -71,6 +71,7 @@ def only(decisions):
         (-3, 0, Ranges(), "interval_empty"),
     ],
 )
+@pytest.mark.bug(82)
 def test_an_interval_is_its_offsets_by_kafka_time(start, end, expected, reason):
     entry = only(decided(cluster_of(), LogState(), start, end))
     assert (entry.ranges, entry.promised, entry.reason, entry.previous) == (expected, expected, reason, None)

@@ -50,7 +50,8 @@ def test_no_topic_leaves_its_folder(topic):
 
 @pytest.mark.parametrize("name", ["a.b.c", "a-1-2", "x"])
 @pytest.mark.parametrize("extension", [".avro", ".jsonl.gz", ".snappy.parquet", ""])
-def test_dots_in_topics_and_double_extensions_do_not_confuse(name, extension):  # bugs 41, 42
+@pytest.mark.bug(41, 42)
+def test_dots_in_topics_and_double_extensions_do_not_confuse(name, extension):
     text = str(FileName(topic=name, plan=PLAN, task=0, index=9, extension=extension, offsets=(0, 0, 9)))
     assert FileName.parse(text) == FileName(
         topic=name, plan=PLAN, task=0, index=9, extension=extension, offsets=(0, 0, 9)

@@ -31,7 +31,7 @@ def test_the_odd_records_change_hands_from_plan_to_plan():
     assert frozenset().union(*lucky) == frozenset(wanted)
 
 
-def test_a_rate_is_kept_within_five_percent():  # Gobblin 54
+def test_a_rate_is_kept_within_five_percent():
     clock, chance = ManualClock(), random.Random(7)
     pace = Pace(clock, 20.0)
     taken = 0

@@ -31,6 +31,7 @@ def test_checkpoints_shorten_reading_and_equal_the_sum_of_all_records():
     assert len(view.records) <= 20
 
 
+@pytest.mark.bug(103)
 def test_records_that_are_torn_changed_or_newer_are_refused_with_their_path():
     job = Job()
     job.start(A)

@@ -52,16 +52,17 @@ def members(tasks):
 @pytest.mark.parametrize(
     ("method", "bins", "topics", "expected"),
     [
-        pytest.param(SINGLE, 2, {"A": [100, 70, 40], "B": [90, 20]}, [160, 160], id="V1"),
-        pytest.param(SINGLE, 3, {"A": [1000], "B": [10, 9, 8, 7]}, [17, 17, 1000], id="V2"),
-        pytest.param(SINGLE, 5, {"A": [60, 30]}, [30, 60], id="V4"),
-        pytest.param(SINGLE, 1, {"A": [5, 4], "B": [3]}, [12], id="V7"),
-        pytest.param(BI, 2, {"A": [120, 100, 80, 60, 40, 20], "B": [30, 20, 10], "C": [70, 50]}, [280, 320], id="V8"),
-        pytest.param(BI, 2, {"A": [90], "B": [90]}, [90, 90], id="V11"),
-        pytest.param(BI, 1, {"A": [60, 55, 45, 40, 35, 30, 20, 15]}, [300], id="V12"),
-        pytest.param(BI, 2, {"A": [50, 30, 20, 50, 40, 10], "B": [100, 100, 50, 50, 100]}, [300, 300], id="V14"),
+        (SINGLE, 2, {"A": [100, 70, 40], "B": [90, 20]}, [160, 160]),
+        (SINGLE, 3, {"A": [1000], "B": [10, 9, 8, 7]}, [17, 17, 1000]),
+        (SINGLE, 5, {"A": [60, 30]}, [30, 60]),
+        (SINGLE, 1, {"A": [5, 4], "B": [3]}, [12]),
+        (BI, 2, {"A": [120, 100, 80, 60, 40, 20], "B": [30, 20, 10], "C": [70, 50]}, [280, 320]),
+        (BI, 2, {"A": [90], "B": [90]}, [90, 90]),
+        (BI, 1, {"A": [60, 55, 45, 40, 35, 30, 20, 15]}, [300]),
+        (BI, 2, {"A": [50, 30, 20, 50, 40, 10], "B": [100, 100, 50, 50, 100]}, [300, 300]),
     ],
 )
+@pytest.mark.bug(80)
 def test_gobblins_bins_where_our_contract_agrees(method, bins, topics, expected):
     assert sizes(pack(loads_of(**topics), whole(bins, method))) == expected
 
@@ -74,12 +75,13 @@ def test_the_first_level_groups_as_gobblin_does():
 
 
 def test_time_is_balanced_where_gobblin_balances_size_times_log_of_the_count():
-    # V6: Gobblin's bins are 131 and 120, since many small items count for more than their size there.
+    # Gobblin's bins are 131 and 120, since many small items count for more than their size there.
     assert sizes(pack(loads_of(A=[100, 60, 30, 25, 20, 10, 5, 1]), whole(2, SINGLE))) == [125, 126]
 
 
+@pytest.mark.bug(80)
 def test_empty_partitions_get_no_task_where_gobblin_runs_one_per_topic():
-    # V3, V5, V10: Gobblin squeezes the empty partitions of each topic into one work unit, to carry its checkpoint.
+    # Gobblin squeezes the empty partitions of each topic into one work unit, to carry its checkpoint.
     assert sizes(pack(loads_of(A=[50, 0, 0, 0], B=[0, 0], C=[30]), whole(2, SINGLE))) == [30, 50]
     assert pack(loads_of(A=[0, 0, 0], B=[0]), whole(2, BI)) == ()
     assert pack([], PackingConfig()) == ()

@@ -36,22 +36,23 @@ def folder(value, *fields, **more):
 @pytest.mark.parametrize(
     ("name", "value", "element"),
     [
-        ("string", "def", "string=def"),  # V26
+        ("string", "def", "string=def"),
         ("int", 12, "int=12"),
-        ("boolean", True, "boolean=true"),  # V27
+        ("boolean", True, "boolean=true"),
         ("boolean", False, "boolean=false"),
-        ("string", "", "string="),  # V28, bug 43
+        ("string", "", "string="),
         ("string", None, "string=__HIVE_DEFAULT_PARTITION__"),
         ("string", "null", "string=null"),
         ("string", "__HIVE_DEFAULT_PARTITION__", "string=%5F_HIVE_DEFAULT_PARTITION__"),
-        ("path", "test/with\\special:chars=and+spaces", "path=test%2Fwith%5Cspecial%3Achars%3Dand%2Bspaces"),  # V31
-        ("up", "..", "up=%2E."),  # bug 44
+        ("path", "test/with\\special:chars=and+spaces", "path=test%2Fwith%5Cspecial%3Achars%3Dand%2Bspaces"),
+        ("up", "..", "up=%2E."),
         ("rate", "100%", "rate=100%25"),
         ("day", date(2014, 2, 1), "day=2014-02-01"),
         ("id", UUID(int=5), "id=00000000-0000-0000-0000-000000000005"),
         ("a=b", "c", "a%3Db=c"),
     ],
 )
+@pytest.mark.bug(43, 44)
 def test_elements_of_fields(name, value, element):
     assert field_element(name, value) == element
     assert read_element(element)[0] == name
@@ -72,7 +73,7 @@ def test_names_and_texts_are_read_back(name, value):
 
 
 @pytest.mark.parametrize("value", [1.5, [1], {"a": 1}, b"x", Decimal("1.5"), datetime(2014, 2, 1, tzinfo=UTC)])
-def test_what_can_not_name_a_folder_is_an_error_with_name_and_type(value):  # V30
+def test_what_can_not_name_a_folder_is_an_error_with_name_and_type(value):
     with pytest.raises(DecodeError, match=f"bad_field: partition field 'f' is a {type(value).__name__}; allowed: text"):
         field_element("f", value)
 
@@ -83,7 +84,7 @@ def test_a_value_that_no_store_takes_as_a_name_is_an_error():
         field_element("f", "x" * 254)
 
 
-def test_nested_fields_and_null_parents():  # V29
+def test_nested_fields_and_null_parents():
     name = "user.address.city"
     assert folder({"user": {"address": {"city": "NYC"}}}, name) == "events/user.address.city=NYC/2014/02/01"
     null = "events/user.address.city=__HIVE_DEFAULT_PARTITION__/2014/02/01"
@@ -100,7 +101,8 @@ def test_in_json_a_field_that_is_not_there_is_null():
         folder(["a"], "country", lenient=True)
 
 
-def test_several_fields_and_other_templates():  # bugs 31, 47
+@pytest.mark.bug(47)
+def test_several_fields_and_other_templates():
     value = {"a": 1, "b": "x"}
     assert folder(value, "a", "b") == "events/a=1/b=x/2014/02/01"
     assert folder(value, "a", template="data/{time}/{topic}-v2/{fields}/") == "data/2014/02/01/events-v2/a=1"
@@ -134,7 +136,7 @@ def test_templates_that_can_not_work_are_refused(template, said):
 
 
 @pytest.mark.parametrize("names", [["a", "a"], [""], ["a..b"], ["a."], [None], "country"])
-def test_names_of_fields_are_checked(names):  # V30
+def test_names_of_fields_are_checked(names):
     with pytest.raises(ConfigError, match="partition_fields"):
         parse_fields(names)
 

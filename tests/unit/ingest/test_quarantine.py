@@ -25,7 +25,8 @@ def json_topic(bad: int, good: int, **changes) -> Task:
     return task
 
 
-def test_below_a_flood_a_unit_is_read_to_its_end_and_commits_once_the_limit_is_raised():  # bugs 11, 28
+@pytest.mark.bug(11, 28)
+def test_below_a_flood_a_unit_is_read_to_its_end_and_commits_once_the_limit_is_raised():
     task = json_topic(bad=11, good=5, max_bad_records=10)
     plan = task.plan()
     unit = task.unit(plan)

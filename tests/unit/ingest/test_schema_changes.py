@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from airflow_kafka_hdfs.adapters.schema_registry import MixedIdRegistry
 from airflow_kafka_hdfs.ingest.records import Outcome
 from tests.fakes.registry import FakeRegistry
@@ -24,7 +26,8 @@ def two_schemas(*order: int, **changes) -> Task:
     return task
 
 
-def test_each_schema_has_files_of_its_own_but_not_for_documentation():  # V44, V75, V78, bugs 59, 90
+@pytest.mark.bug(90)
+def test_each_schema_has_files_of_its_own_but_not_for_documentation():
     unit = (task := two_schemas(0, 1, 0, 1, 2)).unit()
     assert [(entry.schema, entry.records) for entry in unit.files] == [("1", 3), ("2", 2)]
     first, second = (task.records(entry) for entry in unit.files)
@@ -32,7 +35,8 @@ def test_each_schema_has_files_of_its_own_but_not_for_documentation():  # V44, V
     assert [record["b"] for record in second] == [1, 1]
 
 
-def test_all_schemas_may_be_resolved_to_one():  # V76, V80, bug 89
+@pytest.mark.bug(89)
+def test_all_schemas_may_be_resolved_to_one():
     task = two_schemas(1, 0, 1, on_schema_change="resolve", schema=WIDER)
     unit = task.unit()
     (entry,) = unit.files
@@ -42,12 +46,13 @@ def test_all_schemas_may_be_resolved_to_one():  # V76, V80, bug 89
     assert [record.get("b") for entry in unit.files for record in task.records(entry)] == [None] * 3
 
 
+@pytest.mark.bug(91)
 def test_what_can_not_be_resolved_is_bad():
     other = {"type": "record", "name": "Event", "namespace": "shop", "fields": [{"name": "x", "type": "string"}]}
     task = two_schemas(0, on_schema_change="resolve", schema=other, max_bad_share=None)
     (bad,) = task.bad(task.unit())
     assert bad["reason"] == "unresolvable"
-    assert bad["value"] == confluent(1, event(0))  # bug 91: what Kafka brought, not what was made of it
+    assert bad["value"] == confluent(1, event(0))  # what Kafka brought, not what was made of it
 
 
 def test_a_change_of_schema_may_end_the_unit():
@@ -80,7 +85,7 @@ def test_topics_with_narrow_and_with_wide_ids_are_read_by_one_task():
     }
 
 
-def test_the_registry_is_asked_once_per_id_whatever_it_answers():  # Gobblin 49
+def test_the_registry_is_asked_once_per_id_whatever_it_answers():
     task = Task()
     task.topic(value_format="avro_confluent", max_bad_share=None)
     schema_id = task.registry.register("events", EVENT)

@@ -106,14 +106,14 @@ def test_a_run_that_fits_is_the_same_as_its_records(low, length, first, count, l
     assert fast.tally == slow.tally
 
 
-def test_records_that_were_planned_for_the_next_run_are_left():  # V90
+def test_records_that_were_planned_for_the_next_run_are_left():
     tracker = PartitionTracker(KEY, Ranges.span(5, 8))
     assert feed(tracker, range(12)) == [5, 6, 7]
     assert tracker.done
     assert not tracker.fits(8, 9, 2)
 
 
-def test_an_empty_range_is_done_before_it_begins():  # V89
+def test_an_empty_range_is_done_before_it_begins():
     tracker = PartitionTracker(KEY, Ranges.span(5, 5))
     assert tracker.done
     assert not tracker.active

@@ -115,7 +115,8 @@ def test_reasons_of_the_user_are_counted_under_few_names():
     assert counted["kafka_hdfs.bad.other"] == 30
 
 
-def test_whatever_user_code_raises_makes_the_record_bad_and_reading_goes_on():  # bug 10
+@pytest.mark.bug(10)
+def test_whatever_user_code_raises_makes_the_record_bad_and_reading_goes_on():
     def convert(record):
         if record.offset == 3:
             raise RuntimeError("boom")

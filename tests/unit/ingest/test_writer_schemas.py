@@ -23,10 +23,10 @@ def record(name: str, **fields) -> dict:
 @pytest.mark.parametrize(
     ("change", "same"),
     [
-        ({"doc": "explained"}, True),  # V78
+        ({"doc": "explained"}, True),
         ({"fields": [{**field, "doc": "x"} for field in EVENT["fields"]]}, True),
         ({"fields": list(reversed(EVENT["fields"]))}, False),
-        ({"name": "Other"}, False),  # V75
+        ({"name": "Other"}, False),
         ({"version": 2}, False),
         ({"fields": [*EVENT["fields"], {"name": "x", "type": "int", "default": 1}]}, False),
         ({"fields": [{"name": "header", "type": MILLIS}, *EVENT["fields"][1:]]}, False),
@@ -43,7 +43,8 @@ def test_a_default_that_looks_like_documentation_is_data():
     assert schema_key(one) != schema_key(two)
 
 
-def test_enums_nested_anywhere_tell_schemas_apart():  # V79, bug 90
+@pytest.mark.bug(90)
+def test_enums_nested_anywhere_tell_schemas_apart():
     def wrapped(symbols):
         return record("R", f={"type": "array", "items": {"type": "enum", "name": "E", "symbols": symbols}})
 

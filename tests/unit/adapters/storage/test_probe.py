@@ -53,6 +53,7 @@ class Tearing(InMemoryStore):
     ],
     ids=lambda value: type(value).__name__,
 )
+@pytest.mark.bug(100)
 def test_a_store_that_can_not_be_trusted_is_refused_and_left_clean(store, what):
     with pytest.raises((UnsafeStoreError, StoreRefusedError), match=what):
         probe(store)

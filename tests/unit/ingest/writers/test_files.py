@@ -35,7 +35,7 @@ def names(unit) -> list[str]:
     return [entry.path.rpartition("/")[2].split("+", 3)[3].partition(".")[0] for entry in unit.files]
 
 
-def test_files_of_three_records_and_the_rest():  # V32: peers leave the rest to the next run, a bounded run does not
+def test_files_of_three_records_and_the_rest():  # peers leave the rest to the next run, a bounded run does not
     task = Task()
     task.topic(max_file_records=3)
     produce(task, *[b"x"] * 10)
@@ -47,9 +47,9 @@ def test_files_of_three_records_and_the_rest():  # V32: peers leave the rest to 
 @pytest.mark.parametrize(
     ("first", "count", "most", "cuts"),
     [
-        (0, 7, 3, [(0, 2), (3, 5), (6, 6)]),  # V33
-        (9, 7, 3, [(9, 11), (12, 14), (15, 15)]),  # V33
-        (0, 20, 10, [(0, 9), (10, 19)]),  # V37
+        (0, 7, 3, [(0, 2), (3, 5), (6, 6)]),
+        (9, 7, 3, [(9, 11), (12, 14), (15, 15)]),
+        (0, 20, 10, [(0, 9), (10, 19)]),
     ],
 )
 def test_cuts_by_records(first, count, most, cuts):
@@ -60,7 +60,7 @@ def test_cuts_by_records(first, count, most, cuts):
 
 
 def test_interleaved_partitions_share_files_where_peers_keep_them_apart():
-    """V34 and V45 of the peers have a file per Kafka partition; ours share one and name no offsets then."""
+    """Peers have a file per Kafka partition; ours share one and name no offsets then."""
     task = Task(per_poll=1)
     task.topic(partitions=2, max_file_records=4)
     for partition in (0, 1):
@@ -70,7 +70,7 @@ def test_interleaved_partitions_share_files_where_peers_keep_them_apart():
     assert [sum(n for _, _, n in entry.offsets.values()) for entry in unit.files] == [4, 4]
 
 
-def test_nulls_that_are_left_out_do_not_count_in_a_file():  # V42
+def test_nulls_that_are_left_out_do_not_count_in_a_file():
     task = Task()
     task.topic(max_file_records=3, on_null="skip")
     for value in (b"x", None, b"x", b"x", b"x", None, b"x", b"x", b"x"):
@@ -80,7 +80,7 @@ def test_nulls_that_are_left_out_do_not_count_in_a_file():  # V42
     assert unit.counts.null_values == 2
 
 
-def test_values_of_a_field_have_folders_of_their_own():  # V35
+def test_values_of_a_field_have_folders_of_their_own():
     task = Task()
     task.topic(value_format="json", file_format="jsonl", partition_fields=["n"], max_file_records=3)
     produce(task, *(json.dumps({"n": n}).encode() for n in (16, 16, 16, 17, 17, 17, 18, 18, 18)))
@@ -89,7 +89,8 @@ def test_values_of_a_field_have_folders_of_their_own():  # V35
     assert [entry.path.split("/")[1] for entry in unit.files] == ["n=16", "n=17", "n=18"]
 
 
-def test_hours_out_of_order_do_not_cut_files():  # bug 59
+@pytest.mark.bug(59)
+def test_hours_out_of_order_do_not_cut_files():
     task = Task()
     task.topic()
     for hour in (0, 1, 0, 1, 0):
@@ -97,7 +98,8 @@ def test_hours_out_of_order_do_not_cut_files():  # bug 59
     assert [entry.records for entry in task.unit().files] == [3, 2]
 
 
-def test_large_records_end_a_file_at_most_one_record_behind_its_size():  # bug 57
+@pytest.mark.bug(57)
+def test_large_records_end_a_file_at_most_one_record_behind_its_size():
     task = Task()
     task.topic(max_file_bytes=1_500_000, codec="null")
     produce(task, *[b"x" * 1_000_000] * 3)
@@ -142,7 +144,8 @@ def test_files_that_hold_too_much_together_write_the_largest_part_first():
     assert [holder.held for holder in held] == [30, 0, 50]
 
 
-def test_one_more_folder_than_files_may_be_open_closes_the_oldest():  # V36, bugs 58, 104
+@pytest.mark.bug(104)
+def test_one_more_folder_than_files_may_be_open_closes_the_oldest():
     task = Task(max_open_files=5)
     task.topic(value_format="json", file_format="jsonl", partition_fields=["n"])
     produce(task, *(json.dumps({"n": n}).encode() for n in (0, 1, 2, 3, 4, 0, 5, 1, 0)))
