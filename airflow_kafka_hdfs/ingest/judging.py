@@ -60,14 +60,21 @@ def judge(ctx: Context, plan: Plan, *, wait: bool = True) -> Verdict:
 
 
 def _held(plan: Plan, view: LogView, state: PlanStanding) -> list[str]:
-    """Topics held at planning and by nobody taken up since; then those of the plan's own last record."""
-    later = {
-        change.key.topic
-        for number, commit in view.records.items()
-        if number > plan.log_head and commit.plan not in (None, plan.plan)
-        for change in commit.changes
-    }
-    lines = [_line(held) for held in plan.held if held.topic not in later]
+    """Topics held at planning and not taken up since; then those of the plan's own last record.
+
+    A later continuous run goes on at the watermark, so it takes up what an earlier one held. What it reads says nothing
+    of the date range that a held topic was to be read for, nor a date range anything of the watermark.
+    """
+    later: set[str] = set()
+    if plan.kind is Kind.FORWARD:
+        later = {
+            change.key.topic
+            for number, commit in view.records.items()
+            if number > plan.log_head and commit.kind is Kind.FORWARD and commit.plan not in (None, plan.plan)
+            for change in commit.changes
+        }
+    step = "" if plan.kind is Kind.FORWARD else "; for this date range, clear `plan` once that is mended"
+    lines = [_line(held) + step for held in plan.held if held.topic not in later]
     undecided = {topic for _, topic in state.undecided}
     named = {held.topic for held in plan.held}
     if state.commits:

@@ -419,3 +419,16 @@ def test_a_topic_held_by_planning_is_recorded_and_red_until_a_later_run_took_it_
     later.extract(next_plan)
     finish(later.ctx, next_plan, FULL)
     assert judge(job.ctx, plan).is_green
+
+
+@pytest.mark.parametrize(("held_in", "taken_up_by"), [(Kind.INTERVAL, Kind.FORWARD), (Kind.FORWARD, Kind.INTERVAL)])
+def test_a_held_topic_stays_red_where_a_later_commit_read_other_offsets_of_it(held_in, taken_up_by):
+    job = Job()
+    job.start(A)
+    plan = job.plan(kind=held_in, held=(Held(topic="events", reason="no_leader", detail="the next run tries again"),))
+    finish(job.ctx, plan, FULL)
+    later = Job(job.store, run="run-2")
+    other = later.plan([(A, 5, 9)], kind=taken_up_by)
+    later.extract(other)
+    finish(later.ctx, other, FULL)
+    assert "no_leader" in "\n".join(judge(job.ctx, plan).faults)
