@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,6 +40,8 @@ from airflow_kafka_hdfs.metrics import add_snapshots
 PublishPolicy = Literal["full", "successful", "partial"]
 ALREADY_COVERED = "already_covered"
 RELEASED = "released"
+
+_FILES_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +292,8 @@ def _judge(
             held[topic] = Held(
                 topic=topic,
                 reason="bad_records",
-                detail=f"{over}; see `airflow kafka-hdfs quarantine list`, or raise the limit and clear `publish`",
+                detail=f"{over}; the bad ones stand in {_where_bad(results.values())}, below the destination: look at "
+                "them, or raise the limit and clear `publish`",
             )
             continue
         if faults:
@@ -313,6 +316,12 @@ def _faults(units: list[tuple[int, str]], results: Mapping[tuple[int, str], Unit
         elif result.outcome is Outcome.FAILED:
             faults.append(f"extract[{unit[0]}] {result.reason}: {result.detail}")
     return faults
+
+
+def _where_bad(results: Iterable[UnitResult]) -> str:
+    """Quarantine files that no commit lists yet."""
+    staged = [entry.staged for result in results for entry in result.files if entry.quarantine]
+    return ", ".join(staged[:_FILES_NAMED]) + (f" and {more} more" if (more := len(staged) - _FILES_NAMED) > 0 else "")
 
 
 def _unread(results: Mapping[tuple[int, str], UnitResult]) -> list[str]:

@@ -122,6 +122,11 @@ class Quarantine:
         self._spans: dict[int, Span] = {}
         self.count = 0
 
+    @property
+    def staged(self) -> str:
+        """Path of the file until a commit lists it."""
+        return self._place.staged
+
     def add(self, record: ConsumerRecord, error: DecodeError, schema_id: int | str | None) -> None:
         """Keep a bad record.
 

@@ -231,7 +231,10 @@ class ReferenceStep:
         over = surely_over(self._to.limits, quarantine.count, self._read + 1, self._to.planned)
         if over is None:
             return None
-        detail = f"{over}, the last at {record.where}: {error}; see `airflow kafka-hdfs quarantine list`"
+        detail = (
+            f"{over}, the last at {record.where}: {error}; they stand in {quarantine.staged}, below the destination; "
+            "mend the cause or raise the limit, then clear this task with everything after it"
+        )
         return TopicFaultError(self._to.topic, UnitReason.BAD_RECORDS, detail)
 
     def _counted(self, reason: str) -> str:

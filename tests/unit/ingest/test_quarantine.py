@@ -25,6 +25,12 @@ def json_topic(bad: int, good: int, **changes) -> Task:
     return task
 
 
+def staged_bad(unit) -> set[str]:
+    """Where its bad records stand before any commit; exactly one file."""
+    (entry,) = [entry for entry in unit.files if entry.quarantine]
+    return {entry.staged}
+
+
 @pytest.mark.bug(11, 28)
 def test_below_a_flood_a_unit_is_read_to_its_end_and_commits_once_the_limit_is_raised():
     task = json_topic(bad=11, good=5, max_bad_records=10)
@@ -34,6 +40,7 @@ def test_below_a_flood_a_unit_is_read_to_its_end_and_commits_once_the_limit_is_r
     assert counts_of(unit) == {"written": 5, "quarantined": 11}
     held = commit_plan(task.context(), plan, CommitPolicy(bad_records=BadRecordLimits(most=10)))
     assert [item.reason for item in held.record.held] == ["bad_records"]
+    assert {path for path in task.store.files() if path in held.record.held[0].detail} == staged_bad(unit)
     done = commit_plan(task.context(), plan, CommitPolicy(bad_records=BadRecordLimits(most=11)))
     assert done.record.counts.quarantined == 11
 
@@ -47,6 +54,7 @@ def test_a_flood_over_the_number_ends_the_unit_behind_the_record_that_was_too_mu
     assert unit.partitions[0].covered == Ranges.span(0, 26)
     assert len(task.bad(unit)) == 26
     assert "max_bad_records is 25, the last at events[0]@25: not_json" in unit.detail
+    assert {path for path in task.store.files() if path in unit.detail} == staged_bad(unit)
 
 
 @pytest.mark.usefixtures("small_flood")
