@@ -265,7 +265,7 @@ def topic_settings(values: Mapping[str, Any], limits: Limits | None = None) -> T
         schema=args.avro_schema("schema", values["schema"]),
         converters=tuple(map(reference, converters)),
         convert_schema=args.avro_schema("convert_schema", values["convert_schema"]),
-        time_field=args.optional_text("time_field", values["time_field"]),
+        time_field=_time_field(values["time_field"]),
         time_unit=_time_unit(values["time_unit"]),
         granularity=granularity,
         path_pattern=PATTERNS[granularity] if pattern is None else args.text("path_pattern", pattern),
@@ -335,6 +335,13 @@ def _converters(value: object) -> tuple[Callable[..., Any], ...]:
         if not callable(item):
             raise ConfigError("converters", item, allowed)
     return tuple(value)
+
+
+def _time_field(value: object) -> str | None:
+    name = args.optional_text("time_field", value)
+    if name is not None and not all(name.split(".")):
+        raise ConfigError("time_field", name, "the name of a field, dotted for a nested one, such as header.time")
+    return name
 
 
 def _time_unit(value: object) -> TimeUnit:
