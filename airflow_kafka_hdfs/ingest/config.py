@@ -221,9 +221,9 @@ class IngestConfig:
                 values["path_pattern"] = None
             if "file_format" in changes:
                 values["codec"] = None
-            own_limits = limits_of({name: changes[name] for name in _LIMITS if name in changes})
             prefix = f"topic_overrides[{self.overrides[matching[-1]].key.text!r}]"
             try:
+                own_limits = limits_of({name: changes[name] for name in _LIMITS if name in changes})
                 settings = topic_settings({**values, **changes}, own_limits)
                 combinations.check(settings.config, has_registry=self.registry is not None)
             except ConfigError as error:

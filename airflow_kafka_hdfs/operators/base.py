@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,14 @@ from airflow_kafka_hdfs.operators.outlets import JobAssets, needs_run_time
 if TYPE_CHECKING:
     from airflow.sdk import Context as AirflowContext
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
+
+
+_EXPRESSION = re.compile(r"\{[{%](.*?)[%}]\}", re.DOTALL)
+_OF_THE_RUN = re.compile(
+    r"(?:(?<![\w.])|(?<=dag_run\.))(?:ds|ts|ds_nodash|ts_nodash|ts_nodash_with_tz|logical_date|execution_date|run_id|macros|"
+    r"(?:data_interval|prev|next|yesterday|tomorrow|partition)_\w+)\b"
+)
+"""What a template says of the run at hand, rather than of Params, variables or connections."""
 
 
 def _named(cls: type) -> str:
@@ -109,7 +118,7 @@ class IngestOperator(BaseOperator):
         arguments = {**self.fixed.values, **{name: getattr(self, name) for name in TEMPLATED}}
         arguments["pipeline_id"] = self.pipeline
         arguments["topics"] = _names(self.topics)
-        arguments["state_uri"] = self.state_uri if self.state_uri not in ("", "None") else None
+        arguments["state_uri"] = _uri_or_none(self.state_uri)
         return IngestConfig.of({**arguments, **(limits or {})}, max_map_length=max_map_length)
 
     def job_assets(self) -> JobAssets:
@@ -119,12 +128,20 @@ class IngestOperator(BaseOperator):
             ConfigError: an argument that is not allowed, or a templated destination without `dataset_uri`.
         """
         given: Any = self.topics
+        if given is None:
+            raise ConfigError("topics", None, "a list of names, or a TopicFilter", "it must be given")
         late = needs_run_time(given)
         topics = TopicFilter() if late and not isinstance(given, TopicFilter) else given
+        if isinstance(given, str) and not late:
+            written = [name.strip() for name in given.split(",")]
+            raise ConfigError("topics", given, "a list of names, or a TopicFilter", f"write {written}")
+        for key in ("destination", "state_uri"):
+            _refuse_dates(key, getattr(self, key))
         destination = self.destination
         if is_template(destination):
             destination = dataset_uri(self.fixed.values.get("dataset_uri") or destination)
-        known = {"bootstrap": "latest" if is_template(self.bootstrap) else self.bootstrap}
+        known = {name: getattr(self, name) for name in TEMPLATED}
+        known = {name: value for name, value in known.items() if not (is_template(value) or isinstance(value, XComArg))}
         config = IngestConfig.of(
             {
                 **self.fixed.values,
@@ -132,6 +149,7 @@ class IngestOperator(BaseOperator):
                 "pipeline_id": self.pipeline or self.task_id,
                 "topics": topics,
                 "destination": destination,
+                "state_uri": _uri_or_none(known.get("state_uri")),
             }
         )
         return JobAssets.of(config, topics=None if isinstance(config.topics, TopicFilter) else config.topics)
@@ -156,6 +174,28 @@ def task_id_of(source: Any, key: str) -> str:
     if isinstance(task_id, str):
         return task_id
     raise ConfigError(key, source, "the operator of the step before, or its output")
+
+
+def _uri_or_none(value: str | None) -> str | None:
+    """A URI; what a template makes of nothing is none."""
+    return None if value in ("", "None") else value
+
+
+def _refuse_dates(key: str, value: object) -> None:
+    """A place that changes from run to run would give each run a log of its own, and none would know of the others.
+
+    Raises:
+        ConfigError: a template that holds a date or the run.
+    """
+    for expression in _EXPRESSION.findall(value) if isinstance(value, str) else ():
+        if found := _OF_THE_RUN.search(expression):
+            raise ConfigError(
+                key,
+                value,
+                "a URI that is the same for all runs; Params, variables and connections may stand in it",
+                f"{found.group()!r} changes from run to run: each run would begin anew. Folders of dates are made by "
+                "path_pattern and path_template",
+            )
 
 
 def _names(topics: Any) -> Any:

@@ -6,6 +6,7 @@ import functools
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Asset, AssetAlias, CronDataIntervalTimetable, DeltaDataIntervalTimetable, TaskGroup
 
 from airflow_kafka_hdfs import (
@@ -119,6 +120,51 @@ def test_an_unknown_argument_is_refused_when_the_file_is_read():
 def test_a_wrong_value_is_refused_when_the_file_is_read():
     with DAG("d"), pytest.raises(ConfigError, match="did you mean 'hourly'"):
         KafkaToHdfsTaskGroup("g", **JOB, granularity="hourl")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"time_limit": "15m"}, "time_limit: got '15m'"),
+        ({"record_limit": 0}, "record_limit: got 0"),
+        ({"byte_limit": "1GiB"}, "byte_limit: got '1GiB'"),
+        ({"rate_limit": -1}, "rate_limit: got -1"),
+        ({"state_uri": "/state"}, "did you mean 'file:///state'"),
+        ({"topics": "a, b"}, r"write \['a', 'b'\]"),
+        ({"topics": None}, "topics: got None; .* it must be given"),
+        ({"topic_overrides": {"a": {"time_limit": "15m"}}}, r"topic_overrides\['a'\].time_limit: got '15m'"),
+    ],
+)
+def test_what_is_no_template_is_judged_when_the_file_is_read_though_it_may_be_one(arguments, text):
+    with DAG("d"), pytest.raises(ConfigError, match=text):
+        KafkaToHdfsTaskGroup("g", **{**JOB, **arguments})
+
+
+def test_templates_and_outputs_of_tasks_are_judged_in_the_run():
+    with DAG("d"):
+        limit = EmptyOperator(task_id="limit").output
+        KafkaToHdfsTaskGroup("g", **JOB, time_limit=limit, record_limit="{{ params.most }}", state_uri="")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "name"),
+    [
+        ("destination", "file:///data/{{ ds }}", "ds"),
+        ("destination", "file:///data/{{ macros.ds_format(logical_date, 'a', 'b') }}", "macros"),
+        ("destination", "file:///data/{% if data_interval_start %}x{% endif %}", "data_interval_start"),
+        ("state_uri", "file:///state/{{ dag_run.run_id }}", "run_id"),
+    ],
+)
+def test_a_place_that_changes_from_run_to_run_is_refused(key, value, name):
+    given = {**JOB, "dataset_uri": "file:///data", key: value}
+    with DAG("d"), pytest.raises(ConfigError, match=f"{key}: got .*'{name}' changes from run to run"):
+        KafkaToHdfsTaskGroup("g", **given)
+
+
+@pytest.mark.parametrize("value", ["file:///{{ params.ds }}", "file:///{{ var.value.ts }}/{{ conn.lake.host }}"])
+def test_a_place_may_come_from_params_variables_and_connections(value):
+    with DAG("d"):
+        KafkaToHdfsTaskGroup("g", **{**JOB, "dataset_uri": "file:///data", "destination": value, "state_uri": value})
 
 
 def test_a_wrong_step_before_is_refused():

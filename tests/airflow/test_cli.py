@@ -164,10 +164,10 @@ def test_a_templated_destination_is_rendered_where_it_needs_no_run(
 
 def test_a_destination_that_needs_a_run_is_asked_for(pipeline, command, tmp_path, dag_file):
     text = DAG_FILE.replace("pipeline_id", "dataset_uri='file:///x', pipeline_id")
-    dag_file(text.format(destination="file:///data/{{ ds }}").replace("['events']", "'{{ ds }}'"))
+    dag_file(text.format(destination="file:///data/{{ dag_run.conf.team }}").replace("['events']", "'{{ ds }}'"))
     at = ("--dag-id", "looked_after")
     with pytest.raises(
-        SystemExit, match=r"destination: got 'file:///data/{{ ds }}'.*--destination URI --pipeline-id ID"
+        SystemExit, match=r"destination: got 'file:///data/{{ dag_run.conf.team }}'.*--destination URI --pipeline-id ID"
     ):
         command("state", "show", at=at)
     told = json.loads(command("state", "show", "-o", "json", at=(*at, "--destination", tmp_path.as_uri())))
