@@ -72,6 +72,20 @@ class Store(Protocol):
             StoreRefusedError: permission.
         """
 
+    def get_part(self, path: str, start: int, size: int) -> bytes | None:
+        """A part of a file, for headers and footers of large ones.
+
+        Args:
+            path: the file.
+            start: first byte, from 0 up.
+            size: bytes that are wanted, at least one; there are fewer where the file ends before.
+
+        Returns:
+            The bytes, None if there is no file. Raises as `get`.
+        """
+        data = self.get(path)
+        return None if data is None else data[start : start + size]
+
     @abstractmethod
     def status(self, path: str) -> FileStatus | None:
         """Size and kind of a path, None if nothing is there. Raises StoreUnavailableError, StoreRefusedError."""

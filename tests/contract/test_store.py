@@ -69,6 +69,14 @@ def test_any_bytes_come_back_unchanged(store):
     assert store.get("binary") == data
 
 
+@pytest.mark.parametrize(("start", "size"), [(0, 4), (3, 2), (8, 100), (10, 5), (99, 5)])
+def test_a_part_of_a_file_is_read_as_far_as_the_file_goes(store, start, size):
+    store.put_if_absent("log/0", b"0123456789")
+    assert store.get_part("log/0", start, size) == b"0123456789"[start : start + size]
+    assert store.get_part("log/1", start, size) is None
+    assert store.get_part("log", start, size) is None
+
+
 def test_nothing_but_the_file_is_left_in_its_folder(store):
     store.put_if_absent("log/0", b"first")
     store.put_if_absent("log/0", b"other")

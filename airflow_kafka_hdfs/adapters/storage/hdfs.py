@@ -65,6 +65,10 @@ class HdfsCalls(Protocol):
         """Content of a file, None if there is no file."""
 
     @abstractmethod
+    def read_part(self, action: str, path: str, start: int, size: int) -> bytes | None:
+        """Bytes `[start, start + size)` of a file as far as it goes, None if there is no file."""
+
+    @abstractmethod
     def write(self, action: str, path: str, data: bytes, mode: int | None) -> None:
         """Make a new file with its whole content and close it; missing parents are made."""
 
@@ -142,6 +146,11 @@ class HdfsStore(Store):
         """See `Store.get`."""
         check_path("get", path)
         return self._patience.run(lambda: self._calls.read("get", path))
+
+    def get_part(self, path: str, start: int, size: int) -> bytes | None:
+        """See `Store.get_part`."""
+        check_path("get", path)
+        return self._patience.run(lambda: self._calls.read_part("get", path, start, size))
 
     def status(self, path: str) -> FileStatus | None:
         """See `Store.status`."""

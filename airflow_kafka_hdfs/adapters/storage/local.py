@@ -82,6 +82,18 @@ class LocalStore(Store):
             return self._read("get", path)
         return None
 
+    def get_part(self, path: str, start: int, size: int) -> bytes | None:
+        """See `Store.get_part`."""
+        found = (IsADirectoryError, NotADirectoryError, FileNotFoundError)
+        with (
+            os_errors("get", check_path("get", path)),
+            suppress(*found),
+            open(self._resolve("get", path), "rb") as file,
+        ):
+            file.seek(start)
+            return file.read(size)
+        return None
+
     def status(self, path: str) -> FileStatus | None:
         """See `Store.status`."""
         with os_errors("status", check_folder("status", path)):

@@ -57,6 +57,16 @@ class NativeCalls(HdfsCalls):
         """See `HdfsCalls.read`."""
         return self._call_or_none(action, path, lambda client: bytes(client.read(self._absolute(path)).read()))
 
+    def read_part(self, action: str, path: str, start: int, size: int) -> bytes | None:
+        """See `HdfsCalls.read_part`."""
+
+        def read(client: Any) -> bytes:
+            file = client.read(self._absolute(path))
+            wanted = min(size, len(file) - start)
+            return bytes(file.read_range(start, wanted)) if wanted > 0 else b""
+
+        return self._call_or_none(action, path, read)
+
     def write(self, action: str, path: str, data: bytes, mode: int | None) -> None:
         """See `HdfsCalls.write`."""
 

@@ -99,6 +99,24 @@ class ObjectStore(Store):
         check_path("get", path)
         return self._patience.run(lambda: self._get("get", path))
 
+    def get_part(self, path: str, start: int, size: int) -> bytes | None:
+        """See `Store.get_part`."""
+        check_path("get", path)
+
+        def attempt() -> bytes | None:
+            found = self._status("get", path)
+            if found is None or found.is_dir:
+                return None
+            if start >= found.size:
+                return b""
+            with _library_errors("get", path):
+                try:
+                    return bytes(self._fs.cat_file(self._key(path), start=start, end=min(start + size, found.size)))
+                except (FileNotFoundError, IsADirectoryError):
+                    return None
+
+        return self._patience.run(attempt)
+
     def status(self, path: str) -> FileStatus | None:
         """See `Store.status`."""
         check_folder("status", path)

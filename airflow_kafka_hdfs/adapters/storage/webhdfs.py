@@ -66,6 +66,19 @@ class WebHdfsCalls(HdfsCalls):
 
         return self._call_or_none(action, path, read)
 
+    def read_part(self, action: str, path: str, start: int, size: int) -> bytes | None:
+        """See `HdfsCalls.read_part`."""
+
+        def read(client: Any) -> bytes:
+            place = self._absolute(action, path)
+            length = int(client.status(place)["length"])  # a start beyond the end is refused by the data node
+            if start >= length:
+                return b""
+            with client.read(place, offset=start, length=min(size, length - start)) as reader:
+                return bytes(reader.read())
+
+        return self._call_or_none(action, path, read)
+
     def write(self, action: str, path: str, data: bytes, mode: int | None) -> None:
         """See `HdfsCalls.write`."""
         place, permission = self._absolute(action, path), _octal(mode)
