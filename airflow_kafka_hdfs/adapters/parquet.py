@@ -14,12 +14,13 @@ from __future__ import annotations
 import io
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import fastavro
 
+from airflow_kafka_hdfs.adapters.codecs import require_parquet
 from airflow_kafka_hdfs.adapters.parquet_columns import Column, column_of
 from airflow_kafka_hdfs.exceptions import ConfigError, CorruptStateError
 from airflow_kafka_hdfs.ports.tables import ColumnType, TableFormat, TableWriter
@@ -154,6 +155,49 @@ class ParquetWriter(TableWriter):
 
 def _whole(chunks: Any) -> Any:
     return chunks.chunk(0) if chunks.num_chunks == 1 else pa.concat_arrays(chunks.chunks)
+
+
+def read_footer(path: str, size: int, part: Callable[[int, int], bytes]) -> tuple[Mapping[str, str], int]:
+    """See `FooterReader`. Raises ValueError, ConfigError."""
+    require_parquet()
+    try:
+        found = pq.read_metadata(pa.PythonFile(_Parts(size, part), mode="r"))
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"no Parquet file: {error}") from error
+    return {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}, int(found.num_rows)
+
+
+class _Parts(io.RawIOBase):
+    """A file of which only what is asked for is fetched."""
+
+    def __init__(self, size: int, part: Callable[[int, int], bytes]) -> None:
+        self._size = size
+        self._part = part
+        self._at = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go somewhere."""
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """Where it stands."""
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """Bytes from where it stands."""
+        wanted = self._size - self._at if size < 0 else min(size, self._size - self._at)
+        data = self._part(self._at, wanted) if wanted > 0 else b""
+        self._at += len(data)
+        return data
 
 
 class _Sink:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Callable
 from functools import wraps
@@ -81,6 +80,7 @@ def plan(args: Namespace) -> None:
     from airflow_kafka_hdfs.cli.addressing import command_run, config_of
     from airflow_kafka_hdfs.cli.runs import MetadataRunStates
     from airflow_kafka_hdfs.exceptions import ConfigError
+    from airflow_kafka_hdfs.ingest import wire
     from airflow_kafka_hdfs.ingest.planning import make_plan
     from airflow_kafka_hdfs.ingest.requests import PlanRequest
     from airflow_kafka_hdfs.operators.ports import open_context, open_sources
@@ -93,6 +93,9 @@ def plan(args: Namespace) -> None:
     config = config_of(args.dag_id, args.group_id)
     ctx = open_context(config, command_run(args), MetadataRunStates())
     planned = make_plan(ctx, open_sources(config), config, PlanRequest(dry_run=True))
+    if args.output == "json":
+        print(json.dumps({**wire.to_plain(planned.plan), "notes": list(planned.notes)}, indent=2))
+        return
     print("\n".join([plan_table(planned.plan, whole=True), *planned.notes]))
 
 
@@ -163,27 +166,15 @@ def state_log(args: Namespace) -> None:
 
 
 @told
-def state_recover(args: Namespace) -> None:
-    """Bring files of unfinished commits into place."""
-    from airflow_kafka_hdfs.cli.addressing import context_of
-    from airflow_kafka_hdfs.ingest.inspecting import recover
-
-    done = recover(context_of(args))
-    for refusal in done.refusals:
-        print(refusal, file=sys.stderr)
-    if done.refusals:
-        raise SystemExit(f"{len(done.refusals)} files were refused: mend the store, then run this again")
-    print(f"finished commits {_numbers(done.commits)}" if done.commits else "every commit is whole")
-
-
-@told
 def state_doctor(args: Namespace) -> None:
     """Check log, records and files."""
+    from airflow_kafka_hdfs.adapters.parquet import read_footer
     from airflow_kafka_hdfs.cli.addressing import context_of
     from airflow_kafka_hdfs.ingest import wire
-    from airflow_kafka_hdfs.ingest.doctor import Severity, examine
+    from airflow_kafka_hdfs.ingest.doctor import examine
+    from airflow_kafka_hdfs.ingest.examining import Looking, Severity
 
-    findings = examine(context_of(args))
+    findings = examine(context_of(args), look=Looking(args.look), footers=read_footer)
     if args.output == "json":
         print(json.dumps([wire.to_plain(finding) for finding in findings], indent=2))
     else:

@@ -39,11 +39,34 @@ ARG_GROUP = Arg(("--group",), help="consumer group whose committed offsets count
 ARG_FOLDER = Arg(("--folder",), help="URI of a folder of files with offsets in their names, such as Kafka Connect's")
 ARG_PATTERN = Arg(("--pattern",), help="with --folder: regex with groups topic, partition, last and perhaps first")
 ARG_GRACE = Arg(("--grace-hours",), help="age below which nothing is touched; by default gc_grace", type=float)
+ARG_SOURCE = Arg(
+    ("--from",),
+    dest="source",
+    help="copies of records beside the data (where state_uri lies elsewhere), or what data files tell of themselves",
+    choices=("copies", "files"),
+    default="copies",
+)
+ARG_ASSUME = Arg(
+    ("--assume-planned",),
+    help="with --from files: take plans for read to their ends where file names do not prove it",
+    action="store_true",
+)
+ARG_LOOK = Arg(
+    ("--look",),
+    help="into live files: sizes (from outside), headers (some kilobytes of each), whole (every byte)",
+    choices=("sizes", "headers", "whole"),
+    default="sizes",
+)
 
 ARG_ONLY_TOPIC = Arg(("--topic",), help="records of this topic alone")
 ARG_PATH = Arg(("--path",), help="records of this quarantine file alone, as `quarantine list` names it")
 ARG_ERROR = Arg(("--error",), help="records that are bad for this reason alone, such as unknown_schema")
 _WHICH_BAD = (ARG_ONLY_TOPIC, ARG_PATH, ARG_ERROR)
+
+_CHANGE = (ARG_YES, ARG_OUTPUT)
+"""Of every command that changes something."""
+_COMMIT = (ARG_REASON, *_CHANGE)
+"""Of those whose change is a commit, or may be one."""
 
 _PIPELINE = (
     ARG_DAG_ID,
@@ -77,7 +100,7 @@ def _commands() -> list[CLICommand]:
                     name="plan",
                     help="Show what the next run would read",
                     func=lazy_load_command(f"{_COMMANDS}.plan"),
-                    args=(ARG_DAG_ID, ARG_GROUP_ID, ARG_DRY_RUN, ARG_VERBOSE),
+                    args=(ARG_DAG_ID, ARG_GROUP_ID, ARG_DRY_RUN, ARG_OUTPUT, ARG_VERBOSE),
                 ),
                 GroupCommand(
                     name="state",
@@ -97,45 +120,45 @@ def _commands() -> list[CLICommand]:
                         ),
                         ActionCommand(
                             name="recover",
-                            help="Bring files of unfinished commits into place; safe at any time",
-                            func=lazy_load_command(f"{_COMMANDS}.state_recover"),
-                            args=_PIPELINE,
+                            help="Bring files of unfinished commits into place; safe at any time; shows and asks first",
+                            func=lazy_load_command(f"{_STEERING}.state_recover"),
+                            args=(*_PIPELINE, *_CHANGE),
                         ),
                         ActionCommand(
                             name="doctor",
                             help="Check log, records and files; exit code 1 if anything needs a hand",
                             func=lazy_load_command(f"{_COMMANDS}.state_doctor"),
-                            args=(*_PIPELINE, ARG_OUTPUT),
+                            args=(*_PIPELINE, ARG_LOOK, ARG_OUTPUT),
                         ),
                         ActionCommand(
                             name="set",
                             help="Move start points, or the state to another cluster id; shows and asks first",
                             func=lazy_load_command(f"{_STEERING}.state_set"),
-                            args=(*_PIPELINE, ARG_TOPIC, ARG_TO, ARG_CLUSTER, ARG_REASON, ARG_YES),
+                            args=(*_PIPELINE, ARG_TOPIC, ARG_TO, ARG_CLUSTER, *_COMMIT),
                         ),
                         ActionCommand(
                             name="import",
                             help="Take over where another tool ended, from one of three sources; shows and asks first",
                             func=lazy_load_command(f"{_STEERING}.state_import"),
-                            args=(*_PIPELINE, ARG_FILE, ARG_GROUP, ARG_FOLDER, ARG_PATTERN, ARG_REASON, ARG_YES),
+                            args=(*_PIPELINE, ARG_FILE, ARG_GROUP, ARG_FOLDER, ARG_PATTERN, *_COMMIT),
                         ),
                         ActionCommand(
                             name="release",
                             help="Give topics up, so that another pipeline may own them; shows and asks first",
                             func=lazy_load_command(f"{_STEERING}.state_release"),
-                            args=(ARG_TOPICS, *_PIPELINE, ARG_REASON, ARG_YES),
+                            args=(ARG_TOPICS, *_PIPELINE, *_COMMIT),
                         ),
                         ActionCommand(
                             name="rebuild",
-                            help="Bring commit records back from their copies beside the data; asks first",
+                            help="Bring a lost log back, from copies or from data files; shows and asks first",
                             func=lazy_load_command(f"{_STEERING}.state_rebuild"),
-                            args=(*_PIPELINE, ARG_YES),
+                            args=(*_PIPELINE, ARG_SOURCE, ARG_ASSUME, *_COMMIT),
                         ),
                         ActionCommand(
                             name="gc",
-                            help="Clean what dead runs left, now instead of at the next publish",
+                            help="Clean what dead runs left, now instead of at the next publish; shows and asks first",
                             func=lazy_load_command(f"{_STEERING}.state_gc"),
-                            args=(*_PIPELINE, ARG_GRACE),
+                            args=(*_PIPELINE, ARG_GRACE, *_COMMIT),
                         ),
                     ),
                 ),
@@ -160,7 +183,7 @@ def _commands() -> list[CLICommand]:
                             name="replay",
                             help="Decode bad records again and commit what is good now; shows and asks first",
                             func=lazy_load_command(f"{_QUARANTINE}.quarantine_replay"),
-                            args=(*_PIPELINE, *_WHICH_BAD, ARG_REASON, ARG_YES),
+                            args=(*_PIPELINE, *_WHICH_BAD, *_COMMIT),
                         ),
                     ),
                 ),

@@ -13,14 +13,14 @@ EXIT_CODES = (
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "info": ("info", "info --output json"),
-    "plan": ("plan --dag-id shop --dry-run",),
+    "plan": ("plan --dag-id shop --dry-run", "plan --dag-id shop --dry-run --output json"),
     "state show": (
         "state show --dag-id shop",
         "state show --destination webhdfs://namenode:9870/data --pipeline-id shop.ingest --output json",
     ),
     "state log": ("state log --dag-id shop --number 50", "state log --dag-id shop --output json"),
-    "state doctor": ("state doctor --dag-id shop --output json",),
-    "state recover": ("state recover --dag-id shop",),
+    "state doctor": ("state doctor --dag-id shop --output json", "state doctor --dag-id shop --look headers"),
+    "state recover": ("state recover --dag-id shop", "state recover --dag-id shop --yes --output json"),
     "state set": (
         'state set --dag-id shop --topic orders --to earliest --reason "late start"',
         'state set --dag-id shop --topic orders --to 2026-11-30T00:00:00Z --reason "skip the flood" --yes',
@@ -32,13 +32,16 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         'state import --dag-id shop --folder webhdfs://namenode:9870/topics --reason "from its file names"',
     ),
     "state release": ('state release orders --dag-id shop --reason "moves to pipeline shop2"',),
-    "state rebuild": ("state rebuild --dag-id shop --yes",),
-    "state gc": ("state gc --dag-id shop --grace-hours 48",),
+    "state rebuild": (
+        'state rebuild --dag-id shop --reason "the state folder is lost"',
+        'state rebuild --dag-id shop --from files --reason "there are no copies"',
+    ),
+    "state gc": ('state gc --dag-id shop --grace-hours 1 --reason "the disk is full"',),
     "quarantine list": ("quarantine list --dag-id shop",),
     "quarantine show": ("quarantine show --dag-id shop --topic orders --error unknown_schema --number 5",),
     "quarantine replay": ('quarantine replay --dag-id shop --topic orders --reason "schema 41 is back"',),
-    "lineage init": ("lineage init",),
-    "lineage load": ("lineage load",),
+    "lineage init": ("lineage init", "lineage init --yes --output json"),
+    "lineage load": ("lineage load --yes", "lineage load --forever --yes"),
     "lineage show": ("lineage show hdfs://namenode/data/orders --output json",),
     "lineage impact": ("lineage impact kafka://main/orders",),
     "lineage repair": ("lineage repair hdfs://namenode/data/orders --from 2026-11-01 --dry-run",),

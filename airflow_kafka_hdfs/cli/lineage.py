@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import signal
 import sys
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_hdfs.cli.asking import change
 from airflow_kafka_hdfs.exceptions import KafkaHdfsError
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ def lineage_commands() -> list[CLICommand]:
 
     kafka = Arg(("--kafka-conn-id",), help="connection of the cluster; by default as configured")
     warehouse = Arg(("--warehouse-conn-id",), help="connection of the database; by default as configured")
+    output = Arg(("-o", "--output"), help="text or json", choices=("text", "json"), default="text")
+    yes = Arg(("-y", "--yes"), help="do it without asking", action="store_true")
     return [
         GroupCommand(
             name="lineage",
@@ -33,7 +35,7 @@ def lineage_commands() -> list[CLICommand]:
             subcommands=(
                 ActionCommand(
                     name="init",
-                    help="Create topics and tables; safe to repeat",
+                    help="Create topics and tables; safe to repeat; shows and asks first",
                     func=lazy_load_command(f"{_HERE}.init"),
                     args=(
                         kafka,
@@ -45,11 +47,13 @@ def lineage_commands() -> list[CLICommand]:
                             type=int,
                             default=-1,
                         ),
+                        yes,
+                        output,
                     ),
                 ),
                 ActionCommand(
                     name="load",
-                    help="Load the lineage topic into the warehouse",
+                    help="Load the lineage topic into the warehouse; shows and asks first",
                     func=lazy_load_command(f"{_HERE}.load"),
                     args=(
                         kafka,
@@ -59,28 +63,30 @@ def lineage_commands() -> list[CLICommand]:
                             help="go on until stopped, also while the warehouse is away",
                             action="store_true",
                         ),
+                        yes,
+                        output,
                     ),
                 ),
-                *_reading_commands(warehouse),
+                *_reading_commands(warehouse, output, yes),
             ),
         )
     ]
 
 
-def _reading_commands(warehouse: Any) -> list[CLICommand]:
+def _reading_commands(warehouse: Any, output: Any, yes: Any) -> list[CLICommand]:
     from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
 
     dataset = Arg(("dataset",), help="URI, id, or words that one dataset alone has in its name")
     as_of = Arg(("--as-of",), help="ISO date or time; now by default")
     formats = ("json", "graphml", "mermaid")
-    output = Arg(("-o", "--output"), help="text or json", choices=("text", "json"), default="text")
     repair = (
         Arg(("--from",), help="since when the dataset is wrong: ISO date or time", required=True),
         Arg(("--to",), help="until when; now by default"),
         Arg(("--freeze",), help="pause the DAGs downstream", action="store_true"),
         Arg(("--resume",), help="resume the DAGs that --freeze paused, no others", action="store_true"),
         Arg(("--dry-run",), help="only show what would be done", action="store_true"),
-        Arg(("-y", "--yes"), help="do it without asking", action="store_true"),
+        yes,
+        output,
     )
     return [
         ActionCommand(
@@ -143,16 +149,26 @@ def init(args: argparse.Namespace) -> None:
 
     with told():
         hook = LineageHook(kafka_conn_id=args.kafka_conn_id, warehouse_conn_id=args.warehouse_conn_id)
-        for topic, made in hook.create_topics(partitions=args.partitions, replication=args.replication).items():
-            print(f"topic {topic}: {'created' if made else 'exists'}")
         warehouse = hook.warehouse()
         try:
+            made = change(
+                args,
+                [
+                    *(f"topic {topic} is created unless it exists" for topic in hook.topics()),
+                    f"tables are created or brought up to date in {warehouse.where}",
+                ],
+            )
+            topics = hook.create_topics(partitions=args.partitions, replication=args.replication)
             warehouse.migrate()
         finally:
             warehouse.close()
-        print(f"warehouse {warehouse.where}: ready")
+        lines = [f"topic {topic}: {'created' if new else 'exists'}" for topic, new in topics.items()]
+        lines.append(f"warehouse {warehouse.where}: ready")
         if not hook.settings.enabled:
-            print("lineage is off: set AIRFLOW__KAFKA_HDFS_LINEAGE__ENABLED=True and restart Airflow to collect it")
+            lines.append(
+                "lineage is off: set AIRFLOW__KAFKA_HDFS_LINEAGE__ENABLED=True and restart Airflow to collect it"
+            )
+        made.tell(lines, created=sorted(topic for topic, new in topics.items() if new), enabled=hook.settings.enabled)
 
 
 def load(args: argparse.Namespace) -> None:
@@ -166,7 +182,10 @@ def load(args: argparse.Namespace) -> None:
         signal.signal(number, lambda *_: stop.set())
     with told():
         hook = LineageHook(kafka_conn_id=args.kafka_conn_id, warehouse_conn_id=args.warehouse_conn_id)
-        warehouse, source, dead_letters = hook.warehouse(), hook.letter_source(), hook.letter_box()
+        warehouse = hook.warehouse()
+        how = "until it is stopped" if args.forever else "as far as they go now"
+        made = change(args, [f"messages of topic {hook.settings.topic} go into {warehouse.where}, {how}"])
+        source, dead_letters = hook.letter_source(), hook.letter_box()
         report = LoadReport()
         try:
             loader = Loader(
@@ -182,4 +201,5 @@ def load(args: argparse.Namespace) -> None:
             source.close()
             dead_letters.close()
             warehouse.close()
-        print(json.dumps(report.to_json()))
+        counts: dict[str, Any] = {**report.to_json()}
+        made.tell([", ".join(f"{name}: {count}" for name, count in counts.items())], **counts)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_hdfs.cli.asking import Change, change
 from airflow_kafka_hdfs.cli.lineage import told
 
 if TYPE_CHECKING:
@@ -145,6 +146,7 @@ def export(args: argparse.Namespace) -> None:
 def repair(args: argparse.Namespace) -> None:
     """The plan of a repair; with `--freeze` or `--resume` its first or last step, after a question."""
     from airflow_kafka_hdfs.lineage import repair as repairing
+    from airflow_kafka_hdfs.lineage.views import to_json
 
     with _looking(args) as (describer, hook):
         root = _dataset(describer, hook, args.dataset)
@@ -152,11 +154,15 @@ def repair(args: argparse.Namespace) -> None:
         if start >= end:
             sys.exit(f"--from {start.isoformat()} must lie before --to {end.isoformat()}")
         plan = repairing.plan(describer, root, start, end)
-    _print_plan(plan)
-    if args.freeze or args.resume:
+    if args.output != "json":
+        _print_plan(plan)
+    if (args.freeze or args.resume) and not args.dry_run:
         _act(args, hook, plan)
     else:
-        print("Nothing was done. --freeze pauses the DAGs above, --resume resumes those that it paused.")
+        hint = "--freeze pauses the DAGs above, --resume resumes those that it paused"
+        Change(args, ()).tell(
+            [f"Nothing was done{' (--dry-run)' if args.dry_run else ''}. {hint}."], changed=False, plan=to_json(plan)
+        )
 
 
 def _print_plan(plan: RepairPlan) -> None:
@@ -191,6 +197,7 @@ def commands_of(
 
 def _act(args: argparse.Namespace, hook: LineageHook, plan: RepairPlan) -> None:
     from airflow_kafka_hdfs.lineage import repair as repairing
+    from airflow_kafka_hdfs.lineage.views import to_json
     from airflow_kafka_hdfs.ports.lineage_rows import RepairFreezeRow
 
     by = f"cli:{getpass.getuser()}"
@@ -199,27 +206,20 @@ def _act(args: argparse.Namespace, hook: LineageHook, plan: RepairPlan) -> None:
         if args.freeze:
             own = {job.dag_id: job.id for job in plan.freeze if job.link}
             running = {dag_id: job_id for dag_id, job_id in own.items() if _paused(dag_id) is False}
-            if _agreed(args, f"Pause {len(running)} DAGs: {' '.join(running) or 'none is running'}"):
-                with warehouse.transaction() as tx:
-                    repairing.note_frozen(tx, plan.id, running, by=by, now=datetime.now(UTC))
-                _set_paused(running, paused=True, by=by)
+            made = change(args, [f"Pause {len(running)} DAGs: {' '.join(running) or 'none is running'}"])
+            with warehouse.transaction() as tx:
+                repairing.note_frozen(tx, plan.id, running, by=by, now=datetime.now(UTC))
+            told = _set_paused(running, paused=True, by=by)
         else:
             with warehouse.look() as reader:
                 frozen = repairing.frozen(reader.rows(RepairFreezeRow, ("repair_id",), [(plan.id,)]))
-            if _agreed(args, f"Resume {len(frozen)} DAGs: {' '.join(frozen) or 'this repair has paused none'}"):
-                _set_paused(frozen, paused=False, by=by)
-                with warehouse.transaction() as tx:
-                    repairing.note_resumed(tx, plan.id, frozen, by=by, now=datetime.now(UTC))
+            made = change(args, [f"Resume {len(frozen)} DAGs: {' '.join(frozen) or 'this repair has paused none'}"])
+            told = _set_paused(frozen, paused=False, by=by)
+            with warehouse.transaction() as tx:
+                repairing.note_resumed(tx, plan.id, frozen, by=by, now=datetime.now(UTC))
     finally:
         warehouse.close()
-
-
-def _agreed(args: argparse.Namespace, question: str) -> bool:
-    print(question)
-    if args.dry_run:
-        print("Nothing was done (--dry-run).")
-        return False
-    return bool(args.yes) or input("Do it? [y/N] ").strip().lower() in ("y", "yes")
+    made.tell(told, changed=bool(told), plan=to_json(plan))
 
 
 def _paused(dag_id: str) -> bool | None:
@@ -231,21 +231,23 @@ def _paused(dag_id: str) -> bool | None:
         return None if found is None else bool(found.is_paused)
 
 
-def _set_paused(dag_ids: Any, *, paused: bool, by: str) -> None:
+def _set_paused(dag_ids: Any, *, paused: bool, by: str) -> list[str]:
     from airflow.models.dag import DagModel
     from airflow.models.log import Log
     from airflow.utils.session import create_session
 
+    told = []
     for dag_id in dag_ids:
         with create_session() as session:
             found = session.get(DagModel, dag_id)
             if found is None:
-                print(f"  {dag_id}: is not in this Airflow any more")
+                told.append(f"  {dag_id}: is not in this Airflow any more")
                 continue
             found.is_paused = paused
             event = "lineage_repair_freeze" if paused else "lineage_repair_resume"
             session.add(Log(event=event, owner=by, dag_id=dag_id, extra=json.dumps({"is_paused": paused})))
-            print(f"  {dag_id}: {'paused' if paused else 'resumed'}")
+            told.append(f"  {dag_id}: {'paused' if paused else 'resumed'}")
+    return told
 
 
 def _moment(text: str | None) -> datetime:

@@ -8,8 +8,8 @@ from argparse import Namespace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_hdfs.cli.asking import Change, change
 from airflow_kafka_hdfs.cli.commands import told
-from airflow_kafka_hdfs.cli.steering import ask
 from airflow_kafka_hdfs.exceptions import ConfigError
 
 if TYPE_CHECKING:
@@ -74,17 +74,26 @@ def quarantine_replay(args: Namespace) -> None:
     config = config_of(args.dag_id, args.group_id)
     sources = open_sources(config)
     draft = draft_replay(ctx, sources, config, _choice(args))
-    print("\n".join(draft.told))
     if not draft.names:
+        Change(args, ()).tell(draft.told, changed=False, commit=None, replayed=0, files=0)
         return
-    ask(args)
+    made = change(args, draft.told)
     done = replay(ctx, sources, config, open_codecs(), draft.names, args.reason)
-    if done.record is None:
-        print("somebody else replayed or replaced them meanwhile; nothing was left to do")
-        return
     record = done.record
-    print(f"commit {record.number} (replay) by {record.who or 'nobody known'}: {record.why}")
-    print(f"{len(record.replayed)} records taken, {len(record.files)} files; the next run sends their asset events")
+    if record is None:
+        late = "somebody else replayed or replaced them meanwhile; nothing was left to do"
+        made.tell([late], changed=False, commit=None, replayed=0, files=0)
+        return
+    made.tell(
+        [
+            f"commit {record.number} (replay) by {record.who or 'nobody known'}: {record.why}",
+            f"{len(record.replayed)} records taken, {len(record.files)} files; the next run sends their asset events",
+        ],
+        commit=record.number,
+        replayed=len(record.replayed),
+        files=len(record.files),
+        refusals=[str(refusal) for refusal in done.refusals],
+    )
     if done.refusals:
         refused = "\n".join(map(str, done.refusals))
         raise SystemExit(f"{refused}\nthe commit stands; mend the store, then `state recover` brings its files in")

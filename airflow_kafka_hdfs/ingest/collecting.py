@@ -53,7 +53,13 @@ class Collected:
 
 
 def collect(
-    ctx: Context, *, grace: timedelta = GRACE, most: int = 20, spare: str | None = None, why: str = "its run is gone"
+    ctx: Context,
+    *,
+    grace: timedelta = GRACE,
+    most: int = 20,
+    spare: str | None = None,
+    why: str = "its run is gone",
+    dry_run: bool = False,
 ) -> Collected:
     """Do a bounded part of the cleaning.
 
@@ -62,6 +68,7 @@ def collect(
         most: plans looked at in this pass, oldest first.
         spare: key of the run at whose end this is done; its plans stay, whatever others say of the run.
         why: stands in the records that end plans.
+        dry_run: only look what there is to do.
 
     Raises:
         CorruptStateError, StoreUnavailableError, StoreRefusedError: nothing was lost; a later pass goes on.
@@ -80,20 +87,21 @@ def collect(
         if alive or (state.is_open and alive is None):
             continue
         if state.is_open:
-            view = abort_plan(ctx, plan, why)
-            view = ctx.log.read(since=plan.log_head, known=view)
-            state = standing(view, plan)
             aborted.append(plan.plan)
+            if not dry_run:
+                view = ctx.log.read(since=plan.log_head, known=abort_plan(ctx, plan, why))
+                state = standing(view, plan)
         newest = max(other.counter for other in plans if other.key == plan.key)
         # A run finds its plans by counting up, so the newest goes first; the others follow in later passes.
         if plan.counter == newest and all(_is_published(ctx, commit) for commit in state.commits):
-            _delete(ctx, plan)
             settled.append(plan.plan)
+            if not dry_run:
+                _delete(ctx, plan)
     return Collected(
         aborted=tuple(aborted),
         plans=tuple(settled),
-        staging=tuple(_orphans(ctx, folders, known, max(grace, ORPHAN_GRACE))),
-        superseded=tuple(_superseded(ctx, view, times, grace, most)),
+        staging=tuple(_orphans(ctx, folders, known, max(grace, ORPHAN_GRACE), dry_run=dry_run)),
+        superseded=tuple(_superseded(ctx, view, times, grace, most, dry_run=dry_run)),
     )
 
 
@@ -147,17 +155,22 @@ def _folders(ctx: Context) -> list[tuple[Store, FileStatus]]:
     return [(store, folder) for store, parent in parents for folder in store.list(parent)]
 
 
-def _orphans(ctx: Context, folders: list[tuple[Store, FileStatus]], known: set[str], grace: timedelta) -> list[str]:
+def _orphans(
+    ctx: Context, folders: list[tuple[Store, FileStatus]], known: set[str], grace: timedelta, *, dry_run: bool
+) -> list[str]:
     """Staging and manifests of plans that have no record: left by a delete that died half-way, or by a late task."""
     found = set()
     for store, folder in folders:
         if folder.name not in known and is_old(ctx, time_of_folder(folder), grace):
-            store.delete(folder.path, recursive=True)
             found.add(folder.name)
+            if not dry_run:
+                store.delete(folder.path, recursive=True)
     return sorted(found)
 
 
-def _superseded(ctx: Context, view: LogView, times: LogTimes, grace: timedelta, most: int) -> list[int]:
+def _superseded(
+    ctx: Context, view: LogView, times: LogTimes, grace: timedelta, most: int, *, dry_run: bool
+) -> list[int]:
     found = []
     for folder in ctx.data.list(f"{ctx.log.data_paths.home}/superseded")[:most]:
         if not folder.name.isdigit() or int(folder.name) > view.head:
@@ -167,8 +180,9 @@ def _superseded(ctx: Context, view: LogView, times: LogTimes, grace: timedelta, 
         commit = before_and_it[-1]
         time = max(times.at(number), *(item.clock for item in before_and_it), "")
         if _is_published(ctx, commit) and is_old(ctx, time, grace):
-            ctx.data.delete(folder.path, recursive=True)
             found.append(commit.number)
+            if not dry_run:
+                ctx.data.delete(folder.path, recursive=True)
     return found
 
 

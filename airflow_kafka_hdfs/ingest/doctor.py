@@ -3,62 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 
 from airflow_kafka_hdfs.exceptions import CorruptStateError
 from airflow_kafka_hdfs.ingest.collecting import GRACE, is_old, read_times, time_of_folder
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.coverage import Checkpoint, LogState
+from airflow_kafka_hdfs.ingest.examining import Finding, LiveFile, Looking, Severity, look_into
 from airflow_kafka_hdfs.ingest.layout import ROOT, FileName, file_topic
 from airflow_kafka_hdfs.ingest.ownership import owner_of
 from airflow_kafka_hdfs.ingest.plan_book import all_plans, standing
 from airflow_kafka_hdfs.ingest.ranges import Ranges, total
-from airflow_kafka_hdfs.ingest.records import Commit, FileEntry, Kind
+from airflow_kafka_hdfs.ingest.records import Commit, Kind
 from airflow_kafka_hdfs.model import FileStatus
+from airflow_kafka_hdfs.ports.tables import FooterReader
 
 
-class Severity(StrEnum):
-    """How bad a finding is."""
-
-    NOTE = "note"
-    """Normal after a crash; the next run or the collector mends it."""
-    WARNING = "warning"
-    """Nothing is lost or doubled, but somebody should act."""
-    ERROR = "error"
-    """Data is or may become lost or doubled."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that is not as it should be.
-
-    Attributes:
-        what: what was found, with its path.
-        meaning: what it means for the data.
-        mend: the next step.
-    """
-
-    severity: Severity
-    what: str
-    meaning: str
-    mend: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveFile:
-    """A file that a commit lists and no later one supersedes."""
-
-    commit: int
-    entry: FileEntry
-
-
-def examine(ctx: Context, *, grace: timedelta = GRACE) -> list[Finding]:
+def examine(
+    ctx: Context, *, grace: timedelta = GRACE, look: Looking = Looking.SIZES, footers: FooterReader | None = None
+) -> list[Finding]:
     """Check everything; reads every record and lists every data folder, so it may take a while on a long log.
 
     Args:
         grace: age from which leftovers of dead attempts are worth a word.
+        look: how far live files are looked into.
+        footers: of Parquet files, which are not looked into without it.
 
     Returns:
         Findings, the worst first; empty for a healthy pipeline.
@@ -82,6 +51,7 @@ def examine(ctx: Context, *, grace: timedelta = GRACE) -> list[Finding]:
         *_checkpoints(ctx),
         *_overlaps(commits),
         *_missing_files(ctx, live, unpublished),
+        *look_into(ctx, live, {commit.number: commit for commit in commits}, look, footers),
         *_open_commits(unpublished),
         *_unknown_files(ctx, commits),
         *_leftovers(ctx, grace),

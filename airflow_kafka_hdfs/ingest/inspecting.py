@@ -134,6 +134,11 @@ def newest_commits(ctx: Context, most: int) -> list[Commit]:
     return [commit for commit, _ in reversed(found)]
 
 
+def unfinished(ctx: Context) -> list[Commit]:
+    """Commits whose files are not all known to be in place, in order. Raises as `inspect`."""
+    return [commit for commit, _ in ctx.log.records(ctx.log.unpublished(ctx.log.read()))]
+
+
 def recover(ctx: Context) -> Recovered:
     """Bring the files of every commit without a marker into place; safe at any time, beside any run.
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from airflow_kafka_hdfs.exceptions import CorruptStateError, DecodeError
-from airflow_kafka_hdfs.ingest.datum.container import MAGIC, SYNC_SIZE, encode_long
+from airflow_kafka_hdfs.ingest.datum.container import SYNC_SIZE, encode_long, read_header, read_long
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.quarantine import QUARANTINE_SCHEMA
 from airflow_kafka_hdfs.ingest.ranges import Ranges
@@ -214,10 +214,11 @@ def _replaced(commits: list[Commit], after: int, entry: FileEntry, partition: in
 def _items(path: str, data: bytes, codec: AvroCodec) -> Iterator[Mapping[str, Any]]:
     """The entries of a container file of ours; `deflate` is the only codec that quarantine files have."""
     try:
-        at, sync = _after_header(data)
+        _, at = read_header(data)
+        sync = data[at - SYNC_SIZE : at]
         while at < len(data):
-            count, at = _long(data, at)
-            size, at = _long(data, at)
+            count, at = read_long(data, at)
+            size, at = read_long(data, at)
             end = at + size
             if count <= 0 or size < 0 or data[end : end + SYNC_SIZE] != sync:
                 raise ValueError(f"no block at byte {at}")
@@ -226,34 +227,3 @@ def _items(path: str, data: bytes, codec: AvroCodec) -> Iterator[Mapping[str, An
             at = end + SYNC_SIZE
     except (ValueError, IndexError, zlib.error, DecodeError) as error:
         raise CorruptStateError(path, f"no whole quarantine file: {error}") from error
-
-
-def _after_header(data: bytes) -> tuple[int, bytes]:
-    """Where the blocks begin, and the sync marker. Raises ValueError, IndexError."""
-    if not data.startswith(MAGIC):
-        raise ValueError("it does not begin as an Avro container does")
-    at = len(MAGIC)
-    while True:
-        count, at = _long(data, at)
-        if not count:
-            break
-        for _ in range(2 * count):  # ours writes no sizes of map blocks, so counts are positive
-            size, at = _long(data, at)
-            if size < 0 or at + size > len(data):
-                raise ValueError("its header breaks off")
-            at += size
-    return at + SYNC_SIZE, data[at : at + SYNC_SIZE]
-
-
-def _long(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number and where it ends. Raises IndexError at the end of the data, ValueError if it is too long."""
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
-        shift += 7
-        if shift > 63:
-            raise ValueError(f"no number at byte {at}")

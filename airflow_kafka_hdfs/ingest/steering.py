@@ -228,6 +228,14 @@ def claim_topics(ctx: Context, draft: Draft) -> None:
     refuse_foreign(ctx, claim(ctx, {change.key.topic for change in draft.changes if change.start is not None}))
 
 
+def copies(ctx: Context) -> range:
+    """Numbers of the records that `rebuild` would bring back, as far as copies go without a hole."""
+    first = end = ctx.log.read().head + 1
+    while ctx.data.status(ctx.log.data_paths.log_copy(end)) is not None:
+        end += 1
+    return range(first, end)
+
+
 def rebuild(ctx: Context) -> int:
     """Bring commit records back from their copies beside the data, in order, as far as they go without a hole.
 
@@ -250,7 +258,8 @@ def rebuild(ctx: Context) -> int:
     if number == first:
         raise CorruptStateError(
             ctx.log.data_paths.log_copy(first),
-            "there is no copy of this record: copies are kept only where state_uri lies elsewhere than the data",
+            "there is no copy of this record: copies are kept only where state_uri lies elsewhere than the data; "
+            "`state rebuild --from files` goes by what the data files tell",
         )
     return number - first
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -71,6 +71,24 @@ class TableWriter(Protocol):
     @abstractmethod
     def finish(self) -> bytes:
         """The end of the file; the writer is of no use afterwards."""
+
+
+class FooterReader(Protocol):
+    """Reads what the end of a Parquet file tells."""
+
+    @abstractmethod
+    def __call__(self, path: str, size: int, part: Callable[[int, int], bytes]) -> tuple[Mapping[str, str], int]:
+        """Key-values and number of rows.
+
+        Args:
+            path: of the file, for errors.
+            size: bytes of the file.
+            part: bytes of it, from a position on, so many.
+
+        Raises:
+            ValueError: no Parquet file, or a damaged one.
+            ConfigError: the extra `parquet` is not installed.
+        """
 
 
 class TableFormat(Protocol):

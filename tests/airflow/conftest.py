@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
+from tests.airflow.commands import command, dag_file, pipeline, quarantined
 from tests.stack.kafka import KafkaCluster
+
+__all__ = ["command", "dag_file", "pipeline", "quarantined"]  # fixtures of the commands
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -21,7 +21,8 @@ import fastavro
 from confluent_kafka import Producer
 
 from airflow_kafka_hdfs.ingest.collecting import collect
-from airflow_kafka_hdfs.ingest.doctor import Severity, data_files, examine
+from airflow_kafka_hdfs.ingest.doctor import data_files, examine
+from airflow_kafka_hdfs.ingest.examining import Severity
 from tests.chaos.worker import KILLED, Places, ShiftedClock, Step, context_of, open_store
 from tests.unit.ingest.extracting import CODEC
 

@@ -17,7 +17,8 @@ from airflow_kafka_hdfs.ingest.bulk import bulk_steps
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.datum import tiers
-from airflow_kafka_hdfs.ingest.doctor import Severity, data_files, examine
+from airflow_kafka_hdfs.ingest.doctor import data_files, examine
+from airflow_kafka_hdfs.ingest.examining import Severity
 from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
 from airflow_kafka_hdfs.ingest.finishing import finish, owed_events
 from airflow_kafka_hdfs.ingest.judging import Verdict, judge

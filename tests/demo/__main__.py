@@ -73,7 +73,7 @@ class Demo:
         self.airflow = AirflowStandalone(
             home, dags.resolve(), postgres, parallelism=2, env=environment, users={}, triggerer=False
         )
-        say(self.airflow.cli("kafka-hdfs", "lineage", "init", "--replication", "1").strip())
+        say(self.airflow.cli("kafka-hdfs", "lineage", "init", "--replication", "1", "--yes").strip())
         stack.enter_context(self.airflow)
 
     def produce(self, per_topic: int, start: datetime, hours: float, seed: int) -> None:
@@ -169,7 +169,7 @@ class Demo:
         deadline = time.monotonic() + 90
         wanted = {str(run["run"]) for run in self.runs}
         while time.monotonic() < deadline:
-            self.airflow.cli("kafka-hdfs", "lineage", "load")
+            self.airflow.cli("kafka-hdfs", "lineage", "load", "--yes")
             if wanted <= report.lineage_runs(self.warehouse, DAG):
                 break
         else:

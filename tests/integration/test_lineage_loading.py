@@ -51,7 +51,7 @@ def test_init_makes_topics_and_tables_and_load_brings_each_message_once(configur
 
     url, topic, cluster = configured
     for words in ("created", "exists"):
-        command(init, partitions=3, replication=1)
+        command(init, partitions=3, replication=1, yes=True, output="text")
         said = capsys.readouterr().out
         assert f"topic {topic}: {words}" in said
         assert "lineage is off" in said
@@ -69,8 +69,8 @@ def test_init_makes_topics_and_tables_and_load_brings_each_message_once(configur
     assert box.flush(30) == 0
     box.close()
     for letters in (121, 0):
-        command(load, forever=False)
-        assert json.loads(capsys.readouterr().out.splitlines()[-1])["letters"] == letters
+        command(load, forever=False, yes=True, output="json")
+        assert json.loads(capsys.readouterr().out)["letters"] == letters
     assert (count(url, "lineage_raw"), count(url, "run"), count(url, "edge"), count(url, "edge_run")) == (
         121,
         40,
@@ -84,7 +84,7 @@ def test_a_missing_table_ends_the_command_with_the_next_step(configured):
     from airflow_kafka_hdfs.cli.lineage import load
 
     with pytest.raises(SystemExit, match="lineage init"):
-        command(load, forever=False)
+        command(load, forever=False, yes=True, output="text")
 
 
 def test_the_commands_are_what_airflow_wants():

@@ -20,7 +20,8 @@ from airflow_kafka_hdfs.ingest.committing import commit_plan
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.datum import tiers
-from airflow_kafka_hdfs.ingest.doctor import Severity, examine
+from airflow_kafka_hdfs.ingest.doctor import examine
+from airflow_kafka_hdfs.ingest.examining import Severity
 from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
 from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.judging import judge

@@ -42,6 +42,53 @@ def encode_bytes(data: bytes) -> bytes:
     return encode_long(len(data)) + data
 
 
+def read_long(data: bytes, at: int) -> tuple[int, int]:
+    """A zigzag number and where it ends. Raises IndexError at the end of the data, ValueError if it is too long."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise ValueError(f"no number at byte {at}")
+
+
+def read_header(data: bytes) -> tuple[dict[str, bytes], int]:
+    """Entries of a container's header, and where its first block begins, behind the sync marker.
+
+    Args:
+        data: the file, or so much of its beginning that the header is in it.
+
+    Raises:
+        ValueError, IndexError: no container of ours, or its header goes on beyond the data.
+    """
+    if not data.startswith(MAGIC):
+        raise ValueError("it does not begin as an Avro container does")
+    entries: dict[str, bytes] = {}
+    at = len(MAGIC)
+    while True:
+        count, at = read_long(data, at)
+        if not count:
+            break
+        if not 0 < count <= len(data):  # ours writes no sizes of map blocks, so counts are positive
+            raise ValueError(f"no header entries at byte {at}")
+        for _ in range(count):
+            pair = []
+            for _ in range(2):
+                size, at = read_long(data, at)
+                if size < 0 or at + size > len(data):
+                    raise ValueError("its header breaks off")
+                pair.append(data[at : at + size])
+                at += size
+            entries[pair[0].decode()] = pair[1]
+    if at + SYNC_SIZE > len(data):
+        raise ValueError("its header breaks off")
+    return entries, at + SYNC_SIZE
+
+
 def sync_marker(stem: str) -> bytes:
     """Sync marker of a file.
 

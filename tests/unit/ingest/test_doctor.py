@@ -6,7 +6,8 @@ from datetime import timedelta
 
 from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy, commit_plan
-from airflow_kafka_hdfs.ingest.doctor import Severity, examine, undecided_below
+from airflow_kafka_hdfs.ingest.doctor import examine, undecided_below
+from airflow_kafka_hdfs.ingest.examining import Severity
 from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Counts, Kind, PartitionChange

@@ -1,0 +1,252 @@
+"""Every command that changes something: it shows what it will do, asks, and answers scripts in JSON.
+
+The commands are taken from the parser's definition, so a new one needs a line here before it may be released.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_hdfs.adapters.avro import FastavroCodec
+from airflow_kafka_hdfs.hooks.lineage import LineageHook
+from airflow_kafka_hdfs.ingest.context import Sources
+from airflow_kafka_hdfs.operators import ports
+from tests.airflow.commands import DAG_FILE, all_commands
+from tests.airflow.conftest import store_dag
+from tests.fakes.kafka import FakeCluster
+from tests.fakes.lineage import MemoryTopic
+from tests.fakes.lineage_chain import DAGS, NOW, chain_warehouse
+
+READ_ONLY = {
+    "info",
+    "plan",
+    "state show",
+    "state log",
+    "state doctor",
+    "quarantine list",
+    "quarantine show",
+    "lineage show",
+    "lineage impact",
+    "lineage export",
+}
+CHANGING = sorted(all_commands().keys() - READ_ONLY)
+WITHOUT_COMMIT = {"state recover", "lineage init", "lineage load", "lineage repair"}
+
+
+@dataclasses.dataclass
+class Scene:
+    """What a command finds, and how it is called."""
+
+    folder: Path
+    fixture: object
+    monkeypatch: pytest.MonkeyPatch
+
+    def by_place(self) -> list[str]:
+        self.fixture("pipeline")
+        return ["--destination", self.folder.as_uri(), "--pipeline-id", "p"]
+
+    def by_dag(self) -> list[str]:
+        self.fixture("pipeline")
+        text = DAG_FILE.format(destination=self.folder.as_uri()).replace("['events']", "['events', 'clicks']")
+        self.fixture("dag_file")(text.replace('["events"]', '["events", "clicks"]'))
+        cluster = FakeCluster(cluster_id="c")
+        for topic in ("events", "clicks"):
+            cluster.create_topic(topic)
+            cluster.produce(topic, 0, *[b"{}"] * 20)
+        sources = Sources(catalog=cluster.catalog(), open_reader=cluster.reader, registry=None, codec=FastavroCodec())
+        self.monkeypatch.setattr(ports, "open_sources", lambda config: sources)
+        return ["--dag-id", "looked_after"]
+
+    def state_recover(self) -> list[str]:
+        return self.by_place()
+
+    def state_gc(self) -> list[str]:
+        at = self.by_place()
+        orphan = self.folder / ".kafka_hdfs/p/staging/20200101T000000Z-0000abcd"
+        orphan.mkdir(parents=True)
+        (orphan / "file").write_bytes(b"x")
+        os.utime(orphan, (0, 0))
+        return at
+
+    def state_rebuild(self) -> list[str]:
+        at = self.by_place()
+        commits = self.folder / ".kafka_hdfs/p/commits"
+        shutil.copytree(commits, self.folder / ".kafka_hdfs/_log/p")
+        shutil.rmtree(commits)
+        return at
+
+    def state_set(self) -> list[str]:
+        return [*self.by_dag(), "--topic", "events", "--to", "latest"]
+
+    def state_import(self) -> list[str]:
+        at = self.by_dag()
+        (self.folder / "offsets.json").write_text('{"clicks": {"0": 7}}')
+        return [*at, "--file", str(self.folder / "offsets.json")]
+
+    def state_release(self) -> list[str]:
+        return ["events", *self.by_place()]
+
+    def quarantine_replay(self) -> list[str]:
+        self.fixture("quarantined")
+        return ["--dag-id", "mended"]
+
+    def lineage(self) -> None:
+        self.fixture("airflow_db")
+        url = f"sqlite:///{self.folder}/lineage.db"
+        chain_warehouse(url).close()
+        self.monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__WAREHOUSE", url)
+        self.monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__INSTANCE", "here")
+        topic = MemoryTopic()
+        made = {"made": self.folder / "made"}
+
+        def create(self, **options):
+            made["made"].write_text("topic")
+            return {"t": True}
+
+        self.monkeypatch.setattr(LineageHook, "create_topics", create)
+        for name in ("letter_source", "letter_box"):
+            self.monkeypatch.setattr(LineageHook, name, lambda self: topic)
+
+    def lineage_init(self) -> list[str]:
+        self.lineage()
+        return []
+
+    def lineage_load(self) -> list[str]:
+        self.lineage()
+        return []
+
+    def lineage_repair(self) -> list[str]:
+        self.lineage()
+        from airflow.sdk import DAG
+
+        for dag_id in [*DAGS, "api_after"]:
+            store_dag(DAG(dag_id, schedule=None))
+        return ["/raw", "--from", f"{NOW:%Y-%m-%dT00:00}", "--to", f"{NOW:%Y-%m-%d}", "--freeze"]
+
+
+@pytest.fixture
+def call(tmp_path, request, monkeypatch, capsys):
+    """`call(path, *words)`: the exit code or text of a command in its scene, what it printed, and on the error side."""
+    from airflow.cli.cli_parser import get_parser
+
+    scene = Scene(tmp_path, request.getfixturevalue, monkeypatch)
+
+    def run(path: str, *words: str) -> tuple[object, str, str]:
+        if not hasattr(scene, "at"):
+            scene.at = getattr(scene, path.replace(" ", "_"))()
+        reason = () if path in WITHOUT_COMMIT else ("--reason", "as the test wants it")
+        args = get_parser().parse_args(["kafka-hdfs", *path.split(), *scene.at, *reason, *words])
+        capsys.readouterr()
+        try:
+            args.func(args)
+            code: object = 0
+        except SystemExit as ended:
+            code = ended.code
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, said: str | None) -> None:
+    def answer(prompt: str = "") -> str:
+        if said is None:
+            raise EOFError
+        return said
+
+    monkeypatch.setattr("builtins.input", answer)
+
+
+def flags(path: str) -> dict[str, dict]:
+    return {flag: argument.kwargs for argument in all_commands()[path].args for flag in argument.flags}
+
+
+@pytest.mark.parametrize("path", sorted(all_commands()))
+def test_every_command_answers_scripts_and_every_changing_one_can_be_agreed_to_beforehand(path):
+    have = flags(path)
+    formats = have.get("--output", have.get("--format"))
+    assert formats is not None
+    assert "json" in formats["choices"]
+    if path in READ_ONLY:
+        assert "--yes" not in have
+    else:
+        assert "--yes" in have
+        assert path in WITHOUT_COMMIT or have["--reason"].get("required")
+
+
+@pytest.mark.parametrize("path", CHANGING)
+def test_a_changing_command_shows_what_it_will_do_and_changes_nothing_without_a_yes(path, call, tmp_path, monkeypatch):
+    answers(monkeypatch, "n")
+    call(path)
+    before = content(tmp_path)
+    code, shown, _ = call(path)
+    assert code == "nothing was changed"
+    assert len(shown.splitlines()) >= 2
+    assert shown.endswith("Go on? [y/N] ")
+    assert content(tmp_path) == before
+    answers(monkeypatch, None)
+    code, out, told = call(path, "--output", "json")
+    assert "--yes" in str(code)
+    assert (out, content(tmp_path)) == ("", before)
+    assert told.splitlines()[:-1] == shown.splitlines()[-len(told.splitlines()) : -1]
+
+
+@pytest.mark.parametrize("path", CHANGING)
+def test_a_changing_command_tells_scripts_in_one_object_what_it_did(path, call, tmp_path):
+    code, out, _ = call(path, "--yes", "--output", "json")
+    assert code == 0
+    told = json.loads(out)
+    assert told["will"]
+    assert told["changed"] is True
+    assert told["did"]
+    if path not in WITHOUT_COMMIT | {"state rebuild", "state gc"}:
+        assert "as the test wants it" in content_of_newest_commit(tmp_path)
+
+
+def content_of_newest_commit(folder: Path) -> str:
+    found = [path for path in folder.rglob("commits/*/*") if path.name.isdigit()]
+    return max(found, key=lambda path: int(path.name)).read_text()
+
+
+def test_gc_writes_the_reason_into_the_records_that_end_plans(call, pipeline, tmp_path, monkeypatch):
+    from airflow_kafka_hdfs.cli import addressing
+    from tests.fakes.runtime import KnownRuns
+
+    pipeline.store = pipeline.ctx.state
+    open_plan = pipeline.plan(
+        [(dataclasses.replace(next(iter(pipeline.ctx.log.read().state.current.values()))), 15, 20)]
+    )
+    states = KnownRuns(alive={pipeline.ctx.run.run_id: False})
+    monkeypatch.setattr(addressing, "MetadataRunStates", lambda: states)
+    code, out, _ = call("state gc", "--grace-hours", "0", "--yes", "--output", "json")
+    assert (code, json.loads(out)["aborted"]) == (0, [open_plan.plan])
+    assert "its run is gone (as the test wants it)" in content_of_newest_commit(tmp_path)
+
+
+@pytest.mark.parametrize("hours", ["-1", "nan", "1e9"])
+def test_a_grace_that_is_no_time_is_refused(call, hours):
+    code, _, _ = call("state gc", "--yes", "--grace-hours", hours)
+    assert str(code).startswith("ConfigError: --grace-hours")
+
+
+def test_a_plan_is_shown_to_scripts(call, capsys, tmp_path, request, monkeypatch):
+    scene = Scene(tmp_path, request.getfixturevalue, monkeypatch)
+    at = scene.by_dag()
+    from airflow.cli.cli_parser import get_parser
+
+    args: argparse.Namespace = get_parser().parse_args(["kafka-hdfs", "plan", *at, "--dry-run", "--output", "json"])
+    args.func(args)
+    told = json.loads(capsys.readouterr().out)
+    assert told["dry_run"] is True
+    assert {entry["key"]["topic"] for entry in told["entries"]} == {"events", "clicks"}
+    assert {"reason", "ranges", "log_end"} <= told["entries"][0].keys()
