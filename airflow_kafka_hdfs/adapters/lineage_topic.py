@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import (
@@ -38,6 +39,7 @@ _CONSUMER = {
 _END = KafkaError._PARTITION_EOF  # noqa: SLF001
 _AWAY = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)  # noqa: SLF001
 _ASK = 10.0
+_AT_ONCE = 500
 _MISSING = "create it with `airflow kafka-hdfs lineage init`; it is never created on the fly"
 
 
@@ -100,12 +102,14 @@ class KafkaLetterSource:
 
     Args:
         settings: of the cluster.
+        most_bytes: a poll asks for no more messages once it holds this many.
 
     Raises:
         ConfigError: the client refuses the settings.
     """
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, *, most_bytes: int = 32 * 1024 * 1024) -> None:
+        self._most_bytes = most_bytes
         self._consumer = settings.make(Consumer, {**settings.for_consumer(), **_CONSUMER})
         self._positions: dict[tuple[str, int], int] = {}
 
@@ -123,8 +127,20 @@ class KafkaLetterSource:
 
     def poll(self, max_letters: int, timeout: float) -> list[Letter]:
         """See `LetterSource.poll`."""
-        with _answered("reading the lineage topics"):
-            messages = self._consumer.consume(max_letters, timeout)
+        letters: list[Letter] = []
+        until, size = time.monotonic() + timeout, 0
+        while len(letters) < max_letters and size < self._most_bytes:
+            wanted = min(_AT_ONCE, max_letters - len(letters))
+            with _answered("reading the lineage topics"):
+                messages = self._consumer.consume(wanted, max(until - time.monotonic(), 0))
+            fresh = self._letters(messages)
+            letters += fresh
+            size += sum(len(letter.value or b"") for letter in fresh)
+            if len(messages) < wanted:
+                break
+        return letters
+
+    def _letters(self, messages: Iterable[Message]) -> list[Letter]:
         letters: list[Letter] = []
         for message in messages:
             topic, partition, offset = message.topic(), message.partition(), message.offset()

@@ -150,14 +150,24 @@ def _one(row: EdgeRunRow) -> EdgeRow:
 
 
 def _plus(edge: EdgeRow, row: EdgeRunRow) -> EdgeRow:
-    alone = _one(row)
-    last = max(edge, alone, key=lambda e: (e.last_seen, e.last_run_id))
-    return replace(
-        last,
-        first_seen=min(edge.first_seen, alone.first_seen),
-        last_success=_latest(edge.last_success, alone.last_success),
-        last_declared=_latest(edge.last_declared, alone.last_declared),
+    when = row.run_after
+    last = (when, row.run_id) > (edge.last_seen, edge.last_run_id)
+    # Field by field: this is made for each pair of each run, and `replace` takes three times as long.
+    return EdgeRow(
+        job_id=edge.job_id,
+        source_id=edge.source_id,
+        target_id=edge.target_id,
+        first_seen=min(edge.first_seen, when),
+        last_seen=when if last else edge.last_seen,
+        last_success=_latest(edge.last_success, when if _succeeded(row) else None),
+        last_declared=_latest(edge.last_declared, when if row.declared else None),
+        last_run_id=row.run_id if last else edge.last_run_id,
+        last_state=row.state if last else edge.last_state,
+        last_outcome=row.outcome if last else edge.last_outcome,
         run_count=edge.run_count + 1,
+        evidence=row.evidence if last else edge.evidence,
+        self=edge.self,
+        columns=row.columns if last else edge.columns,
         valid_to=edge.valid_to,
         pruned_runs=edge.pruned_runs,
         pruned_first=edge.pruned_first,

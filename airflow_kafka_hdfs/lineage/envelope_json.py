@@ -15,6 +15,8 @@ from airflow_kafka_hdfs.lineage.workflow import key_text
 MAX_TEXT = 20_000
 _TIMES = ("logical_date", "run_after", "started_at", "ended_at")
 
+_TEXT_ALONE = frozenset({str})
+
 _Said = tuple[Any, Any, Any]
 _envelopes: OrderedDict[tuple[str, str, str], tuple[_Said, Envelope]] = OrderedDict()
 _ENVELOPES_KEPT = 512
@@ -82,7 +84,7 @@ def _known(kind: type[Any], body: Mapping[str, Any]) -> dict[str, Any]:
 
 def texts(values: Any) -> tuple[str, ...]:
     """A list of texts. Raises TypeError if it is none."""
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+    if not isinstance(values, list) or not _TEXT_ALONE.issuperset(map(type, values)):
         raise TypeError(f"got {values!r}, expected a list of texts")
     return tuple(values)
 

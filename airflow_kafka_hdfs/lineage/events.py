@@ -11,6 +11,7 @@ import hashlib
 import uuid
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from airflow_kafka_hdfs.exceptions import LineageError
 from airflow_kafka_hdfs.lineage.columns import ColumnEdge
@@ -72,7 +73,7 @@ class Job:
     @property
     def job_id(self) -> str:
         """32 hex digits that stand for this job in the warehouse."""
-        return digest(self.instance, self.dag_id)
+        return _job_id(self.instance, self.dag_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +116,11 @@ class Envelope:
     run: Run
     versions: Versions = Versions()
     emitted_at: datetime
+
+    @property
+    def run_event_id(self) -> str:
+        """Id of the run message that goes with it."""
+        return _event_id("run", self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +166,7 @@ class RunMessage:
     @property
     def event_id(self) -> str:
         """Deterministic id."""
-        return _event_id("run", self.envelope)
+        return self.envelope.run_event_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +190,11 @@ Message = EdgeMessage | RunMessage | TaskIoMessage
 def message_key(envelope: Envelope) -> bytes:
     """Kafka key: all messages of a run share a partition."""
     return f"{envelope.job.instance}/{envelope.job.dag_id}/{envelope.run.run_id}".encode()
+
+
+@lru_cache(maxsize=10_000)
+def _job_id(instance: str, dag_id: str) -> str:
+    return digest(instance, dag_id)
 
 
 def _event_id(kind: str, envelope: Envelope, *key: str) -> str:

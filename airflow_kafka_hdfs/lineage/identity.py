@@ -55,7 +55,7 @@ class DatasetId:
     @property
     def key(self) -> str:
         """32 hex digits that stand for this dataset in the warehouse."""
-        return digest(self.namespace, self.name)
+        return _dataset_key(self.namespace, self.name)
 
     @property
     def templated(self) -> bool:
@@ -83,18 +83,19 @@ class Located:
 
 
 @lru_cache(maxsize=100_000)
+@lru_cache(maxsize=50_000)
+def _dataset_key(namespace: str, name: str) -> str:
+    return digest(namespace, name)
+
+
 def digest(*parts: str) -> str:
     """32 hex digits over the parts in order; no two different lists of parts share their input.
 
     Args:
         parts: texts, each hashed with its length.
     """
-    hasher = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        hasher.update(b"%d:" % len(data))
-        hasher.update(data)
-    return hasher.hexdigest()
+    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
+    return hashlib.blake2b(b"".join([b"%d:%b" % (len(data), data) for data in encoded]), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from airflow_kafka_hdfs.lineage.events import EdgeMessage, RunMessage
+from airflow_kafka_hdfs.lineage.events import EdgeMessage, Envelope, RunMessage
 from airflow_kafka_hdfs.lineage.facts import FAILURES_FOR_FAILING, RUNS_FOR_FREQUENCY, failing, frequency
 from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
@@ -48,8 +49,8 @@ class JobFacts:
             messages: run and edge messages of the batch, superseded ones too.
         """
         jobs = dict(self._stored)
-        for message, event_id in _newest_of_each_envelope(messages):
-            fresh = _job_row(message, event_id)
+        for envelope in {id(message.envelope): message.envelope for message in messages}.values():
+            fresh = _job_row(envelope)
             have = jobs.get(fresh.job_id)
             jobs[fresh.job_id] = fresh if have is None else _merge_jobs(have, fresh)
         changed: dict[str, list[RunRow]] = {}
@@ -122,8 +123,14 @@ def _since(runs: list[RunRow], value: Any) -> datetime:
     return since
 
 
-def _said(row: RunRow) -> dict[str, str]:
-    job, versions = json.loads(row.job), json.loads(row.versions)
+def _said(row: RunRow) -> Mapping[str, str]:
+    return _attributes_of(row.job, row.versions)
+
+
+@lru_cache(maxsize=2_000)
+def _attributes_of(job_text: str, versions_text: str) -> Mapping[str, str]:
+    """What a run says of its job; most runs say what the one before said."""
+    job, versions = json.loads(job_text), json.loads(versions_text)
     said = {}
     for name in ATTRIBUTES:
         value = job.get(name, "")
@@ -146,11 +153,9 @@ def _recent(job: JobRow, rows: list[RunRow]) -> dict[str, Any]:
             scheduled.add((row.logical_date or row.run_after).isoformat())
         if row.run_type != "backfill" and row.outcome in ("success", "failed"):
             finished[row.run_id] = (row.run_after.isoformat(), row.outcome)
-    dates = sorted(scheduled, key=datetime.fromisoformat)[-RUNS_FOR_FREQUENCY:]
-    last = sorted(
-        ((when, run_id, outcome) for run_id, (when, outcome) in finished.items()),
-        key=lambda item: (datetime.fromisoformat(item[0]), item[1]),
-    )[-_FINISHED_KEPT:]
+    # All are in UTC, so their texts are in the order of the moments.
+    dates = sorted(scheduled)[-RUNS_FOR_FREQUENCY:]
+    last = sorted((when, run_id, outcome) for run_id, (when, outcome) in finished.items())[-_FINISHED_KEPT:]
     rate = frequency([datetime.fromisoformat(text) for text in dates])
     return {
         "recent": json.dumps({"scheduled": dates, "finished": last}, separators=(",", ":")),
@@ -160,20 +165,8 @@ def _recent(job: JobRow, rows: list[RunRow]) -> dict[str, Any]:
     }
 
 
-def _newest_of_each_envelope(messages: Iterable[JobMessage]) -> Iterable[tuple[JobMessage, str]]:
-    """One message for each envelope, since all with one say the same of the job, and the highest of their ids."""
-    found: dict[int, tuple[JobMessage, str]] = {}
-    for message in messages:
-        key = id(message.envelope)
-        have = found.get(key)
-        event_id = message.event_id
-        if have is None or event_id > have[1]:
-            found[key] = message, event_id
-    return found.values()
-
-
-def _job_row(message: JobMessage, event_id: str) -> JobRow:
-    job, run = message.envelope.job, message.envelope.run
+def _job_row(envelope: Envelope) -> JobRow:
+    job, run = envelope.job, envelope.run
     return JobRow(
         job_id=job.job_id,
         instance=job.instance,
@@ -187,8 +180,8 @@ def _job_row(message: JobMessage, event_id: str) -> JobRow:
         description=job.description,
         first_seen=run.run_after,
         last_seen=run.run_after,
-        emitted_at=message.envelope.emitted_at,
-        event_id=event_id,
+        emitted_at=envelope.emitted_at,
+        event_id=envelope.run_event_id,
     )
 
 

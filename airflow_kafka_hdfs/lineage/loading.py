@@ -6,7 +6,7 @@ stands is dropped and read again from there, so several loaders may run side by 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, WarehouseUnavailableError
@@ -20,7 +20,7 @@ from airflow_kafka_hdfs.ports.lineage_rows import OffsetRow, RawRow
 from airflow_kafka_hdfs.ports.runtime import Clock, StopSignal
 
 DEFAULT_GROUP = "warehouse"
-MAX_LETTERS = 2_000
+MAX_LETTERS = 5_000
 _NO_PROGRESS = 60.0
 _LOOK_AGAIN = 300.0
 """Seconds after which a long-running loader assigns anew, so that added partitions are read."""
@@ -83,6 +83,7 @@ class Loader:
         max_letters: messages per transaction.
         dead_letters: where unusable messages are sent as well, None for nowhere.
         dead_letter_topic: the topic for them.
+        on_outage: told what a long-running loader waits for.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Loader:
         max_letters: int = MAX_LETTERS,
         dead_letters: LetterBox | None = None,
         dead_letter_topic: str = "",
+        on_outage: Callable[[Exception], None] = lambda error: None,
     ) -> None:
         self._source = source
         self._warehouse = warehouse
@@ -105,6 +107,7 @@ class Loader:
         self._max_letters = max_letters
         self._dead_letters = dead_letters
         self._dead_letter_topic = dead_letter_topic
+        self._on_outage = on_outage
         self._cache = GraphCache()
         self._stored: dict[tuple[str, int], int] | None = None
 
@@ -134,10 +137,10 @@ class Loader:
         return report
 
     def load_forever(self, stop: StopSignal, report: LoadReport | None = None) -> LoadReport:
-        """Load until told to stop; while the warehouse is away, wait and read nothing.
+        """Load until told to stop; while the warehouse or Kafka is away, wait and load nothing.
 
         Raises:
-            KafkaUnavailableError, TopicFaultError, LineageError: for the caller to decide on.
+            TopicFaultError, LineageError: for the caller to decide on.
         """
         report = report or LoadReport()
         failures, assigned = 0, self._clock.monotonic()
@@ -147,7 +150,8 @@ class Loader:
             try:
                 self.step(report, timeout=1.0)
                 failures = 0
-            except WarehouseUnavailableError:
+            except (WarehouseUnavailableError, KafkaUnavailableError) as error:
+                self._on_outage(error)
                 self._clock.sleep(_BACK_OFF[min(failures, len(_BACK_OFF) - 1)])
                 failures += 1
         return report
@@ -163,12 +167,14 @@ class Loader:
             Number of messages loaded; 0 also where another loader was faster.
         """
         self._assign()
+        # Whatever goes wrong from here on, reading starts anew from where the warehouse stands.
+        stored, self._stored = self._stored or {}, None
         letters = self._source.poll(self._max_letters, timeout)
         if not letters:
+            self._stored = stored
             return 0
         messages, raws = self._read(letters)
         bad = [raw for raw in raws if raw.problem]
-        stored, self._stored = self._stored or {}, None
         self._bury(letters, bad)
         with self._warehouse.transaction() as tx:
             following = self._advance(tx, letters, stored)
@@ -208,7 +214,7 @@ class Loader:
                     type="task_io" if kind == "taskio" else kind,
                     received_at=now,
                     body=_readable(letter.value, plain=not problem),
-                    problem=_readable(problem.encode("utf-8", "replace"))[:2000],
+                    problem=_readable(problem.encode("utf-8", "replace"))[:2000] if problem else "",
                 )
             )
         return messages, raws

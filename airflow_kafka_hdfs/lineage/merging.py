@@ -98,6 +98,7 @@ class Merge:
         self._write_runs()
         for key, state in self._runs.items():
             self._derive(key, state)
+        self._tx.put([row for state in self._runs.values() if (row := state.row) and row != state.before])
         edges = self._edges.write()
         self._jobs.write(
             {key: (state.before, state.row) for key, state in self._runs.items() if state.row},
@@ -248,8 +249,6 @@ class Merge:
             if row is not None and edges:
                 told_facts = {"pairs": len(edges), "compressed": False, "attempts": 1, "incomplete": "[]"}
                 row = state.row = _changed(row, told_facts)
-        if row is not None and row != state.before:
-            self._tx.put([row])
         self._edges.note(key, state.edges, edges)
 
     def _from_graph(

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from airflow_kafka_hdfs.exceptions import LineageError
@@ -272,10 +273,15 @@ def decode(data: bytes | None) -> Message:
 _NAMES_ALONE = frozenset({"namespace", "name", "collection", "table"})
 
 
+@lru_cache(maxsize=50_000)
+def _bare(dataset: DatasetId) -> DatasetDetail:
+    return DatasetDetail(dataset=dataset)
+
+
 def _detail(body: Mapping[str, Any]) -> DatasetDetail:
     dataset = decode_dataset(body["namespace"], body["name"])
     if body.keys() <= _NAMES_ALONE:
-        return DatasetDetail(dataset=dataset)
+        return _bare(dataset)
     return DatasetDetail(
         dataset=dataset,
         schema_id=str(body.get("schema_id", "")),

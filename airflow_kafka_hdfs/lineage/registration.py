@@ -33,20 +33,26 @@ class Registration:
         self._aliases: dict[tuple[str, str], DatasetAliasRow] = {}
         self._schemas: dict[tuple[str, str], DatasetSchemaRow] = {}
         self._relations: dict[tuple[str, str, str], RelationRow] = {}
-        self._keys: dict[DatasetId, str] = {}
+        self._noted: set[tuple[str, str, DatasetId, bool, datetime]] = set()
 
     def note(self, messages: Iterable[Message]) -> None:
         """Take up every dataset that the messages name."""
         for message in messages:
             job_id, when = message.envelope.job.job_id, message.envelope.run.run_after
             for direction, dataset, temporary in _named(message):
-                if dataset.namespace != ALIAS_NAMESPACE:
-                    key = self._dataset(DatasetDetail(dataset=dataset, temporary=temporary), when)
-                    if direction:
-                        self._relation(job_id, key, direction, when)
+                said = (job_id, direction, dataset, temporary, when)
+                if said in self._noted or dataset.namespace == ALIAS_NAMESPACE:
+                    continue
+                self._noted.add(said)  # each pair of a run names its ends again
+                key = self._dataset(DatasetDetail(dataset=dataset, temporary=temporary), when)
+                if direction:
+                    self._relation(job_id, key, direction, when)
             details = (message.source, message.target) if isinstance(message, EdgeMessage) else message.details
             for detail in details:
-                if detail.dataset.namespace != ALIAS_NAMESPACE:
+                more = (
+                    detail.schema_version or detail.schema_id or detail.aliases or not isinstance(message, EdgeMessage)
+                )
+                if more and detail.dataset.namespace != ALIAS_NAMESPACE:
                     self._detail(detail, when)
 
     def write(self) -> None:
@@ -81,14 +87,8 @@ class Registration:
                 self._datasets[stored.dataset_id] = merged
         self._tx.put(list(self._datasets.values()))
 
-    def _key(self, dataset: DatasetId) -> str:
-        key = self._keys.get(dataset)
-        if key is None:
-            key = self._keys[dataset] = dataset.key
-        return key
-
     def _dataset(self, detail: DatasetDetail, when: datetime) -> str:
-        key = self._key(detail.dataset)
+        key = detail.dataset.key
         have = self._datasets.get(key)
         version = detail.schema_version or detail.schema_id
         if have is None:
@@ -106,7 +106,7 @@ class Registration:
                 first_seen=when,
                 last_seen=when,
             )
-        elif version or detail.temporary or not have.first_seen <= when <= have.last_seen:
+        elif version or detail.temporary:
             fresh = replace(
                 have,
                 schema_id=detail.schema_id,
@@ -117,6 +117,10 @@ class Registration:
                 last_seen=when,
             )
             self._datasets[key] = _merge_datasets(have, fresh)
+        elif not have.first_seen <= when <= have.last_seen:
+            self._datasets[key] = replace(
+                have, first_seen=min(have.first_seen, when), last_seen=max(have.last_seen, when)
+            )
         return key
 
     def _relation(self, job_id: str, dataset_id: str, direction: str, when: datetime) -> None:
@@ -188,6 +192,9 @@ def _of_task(
 
 
 def _merge_datasets(one: DatasetRow, other: DatasetRow) -> DatasetRow:
+    silent = other.schema_seen is None and other.temporary <= one.temporary
+    if silent and one.first_seen <= other.first_seen and other.last_seen <= one.last_seen:
+        return one
     newest = max(one, other, key=_schema_rank)
     return replace(
         one,

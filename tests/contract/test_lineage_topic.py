@@ -58,6 +58,20 @@ def test_every_message_is_read_once_and_those_of_a_key_in_order(ends):
         assert of_run == sorted(of_run)
 
 
+def test_a_poll_ends_where_it_holds_enough(kafka_single, unique_name):
+    settings = client_settings({"bootstrap.servers": kafka_single.bootstrap_servers})
+    create_topics(settings, [unique_name], partitions=1, replication=1)
+    box, source = KafkaLetterBox(settings), KafkaLetterSource(settings, most_bytes=1)
+    fill(box, unique_name, 1_300)
+    source.assign([unique_name], {})
+    found, deadline = [], time.monotonic() + 60
+    while sum(found) < 1_300 and time.monotonic() < deadline:
+        found.append(len(source.poll(5_000, 5)))
+    assert (sum(found), max(found)) == (1_300, 500)
+    source.close()
+    box.close()
+
+
 def test_reading_goes_on_from_the_given_offsets(ends):
     box, source, topic = ends
     fill(box, topic)

@@ -134,6 +134,7 @@ def test_a_row_comes_back_as_it_was_put(warehouse):
     rows = [
         raw(1, body="Ünïcödé 🚀 'quoted' \"double\" %s :name {x} \\n", problem="line\nline"),
         raw(2, body="x" * 60_000),
+        raw(3, body="", problem='a\n\\.\nb,"";\t\\N\r\n'),
         raw(2**40),
     ]
     with warehouse.transaction() as tx:

@@ -105,7 +105,7 @@ class SqlWarehouse:
     def __init__(self, url: str, *, portable: bool = False) -> None:
         self.engine = _engine(url)
         self.where = make_url(url).render_as_string(hide_password=True)
-        self._statements = statements_for(self.engine.dialect.name, portable=portable)
+        self._statements = statements_for(self.engine.dialect.name, self.engine.dialect.driver, portable=portable)
         self._checked = threading.Event()
 
     def migrate(self) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
+from sqlalchemy import exc
 from sqlalchemy.engine import Connection
 
 from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES, UtcDateTime
@@ -32,7 +35,15 @@ class Statements(Protocol):
         """Let nobody else load until this transaction ends."""
 
     def time(self, value: datetime) -> Any:
-        """A time as the driver takes it: in UTC, without a zone."""
+        """A time as `put` takes it: in UTC, without a zone."""
+
+    def moment(self, value: Any) -> datetime:
+        """The time that `find` gave."""
+
+    def find(
+        self, connection: Connection, table: sa.Table, columns: Sequence[str], values: Sequence[tuple[Any, ...]]
+    ) -> Iterable[Sequence[Any]]:
+        """Rows, in the order of the table's columns, whose columns equal one of the values."""
 
     def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
         """Insert rows in place of those with the same key."""
@@ -58,32 +69,131 @@ def _upsert(table: sa.Table, preparer: Any) -> tuple[str, str]:
     rest = [column.name for column in table.columns if column.name not in key]
     names = ", ".join(quoted(column.name) for column in table.columns)
     changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in rest)
-    head = f"INSERT INTO {quoted(table.name)} ({names}) VALUES "  # noqa: S608 - names are ours
+    head = f"INSERT INTO {quoted(table.name)} ({names}) "
     return head, f" ON CONFLICT ({', '.join(map(quoted, key))}) DO UPDATE SET {changes}"
 
 
-_ROWS_PER_STATEMENT = 500
+_COPYING = ("psycopg2", "psycopg")
+"""Drivers of PostgreSQL that we know how to copy rows with; others get the portable statements."""
 _WITHOUT_ZONE = len("2026-01-01 00:00:00.000000")
 
 
 @cache
-def _times(table: sa.Table) -> tuple[int, ...]:
-    """Which columns hold times."""
-    return tuple(n for n, column in enumerate(table.columns) if isinstance(column.type, UtcDateTime))
+def _places(table: sa.Table, kind: type[Any]) -> tuple[int, ...]:
+    """Which columns are of a kind."""
+    return tuple(n for n, column in enumerate(table.columns) if isinstance(column.type, kind))
 
 
 def values_of(table: sa.Table, rows: Iterable[Any], statements: Statements) -> list[list[Any]]:
-    """Rows as values in the order of the table's columns, times as the driver takes them."""
+    """Rows as values in the order of the table's columns, times as `put` takes them."""
     take = attrgetter(*table.columns.keys())
-    times, convert = _times(table), statements.time
+    times, convert = _places(table, UtcDateTime), statements.time
+    known: dict[datetime | None, Any] = {None: None}  # rows of one batch share most of their times
     found = []
     for row in rows:
         values = list(take(row))
         for n in times:
-            if values[n] is not None:
-                values[n] = convert(values[n])
+            value = values[n]
+            if value not in known:
+                known[value] = convert(value)
+            values[n] = known[value]
         found.append(values)
     return found
+
+
+def _rows_from(kind: type[R], table: sa.Table, found: Iterable[Sequence[Any]], statements: Statements) -> Iterator[R]:
+    """Rows from what `find` gave."""
+    names = table.columns.keys()
+    times, flags = _places(table, UtcDateTime), _places(table, sa.Boolean)
+    convert = statements.moment
+    known: dict[Any, datetime | None] = {None: None}
+    for row in found:
+        values = list(row)
+        for n in times:
+            value = values[n]
+            if value not in known:
+                known[value] = convert(value)
+            values[n] = known[value]
+        for n in flags:
+            values[n] = bool(values[n])
+        yield kind(**dict(zip(names, values, strict=True)))
+
+
+@cache
+def _selected(table: sa.Table, preparer: Any) -> str:
+    """The columns of a table, in their order."""
+    quoted = preparer.quote
+    return ", ".join(f"{quoted(table.name)}.{quoted(column.name)}" for column in table.columns)
+
+
+@cache
+def _find_sqlite(table: sa.Table, columns: tuple[str, ...], preparer: Any) -> str:
+    """One parameter holds all wanted values; CROSS JOIN fixes the order: values first, then the table's index."""
+    quoted = preparer.quote
+    name = quoted(table.name)
+    same = " AND ".join(f"{name}.{quoted(c)} = json_extract(wanted.value, '$[{n}]')" for n, c in enumerate(columns))
+    return f"SELECT {_selected(table, preparer)} FROM json_each(?) AS wanted CROSS JOIN {name} ON {same}"  # noqa: S608 - names are ours
+
+
+@cache
+def _find_postgres(table: sa.Table, columns: tuple[str, ...], preparer: Any) -> str:
+    """One parameter holds all wanted values as a table."""
+    quoted = preparer.quote
+    name = quoted(table.name)
+    kinds = ["bigint" if isinstance(table.c[column].type, sa.BigInteger) else "text" for column in columns]
+    wanted = ", ".join(f"c{n} {kind}" for n, kind in enumerate(kinds))
+    same = " AND ".join(f"{name}.{quoted(column)} = wanted.c{n}" for n, column in enumerate(columns))
+    return (
+        f"SELECT {_selected(table, preparer)} FROM json_to_recordset(CAST(%s AS json)) AS wanted({wanted}) "  # noqa: S608 - names are ours
+        f"JOIN {name} ON {same}"
+    )
+
+
+@cache
+def _put_postgres(table: sa.Table, preparer: Any) -> tuple[str, str, str, str]:
+    """The statements of one `put`: make a table beside it, copy rows there, merge them, empty it."""
+    quoted = preparer.quote
+    name, beside = quoted(table.name), quoted(f"put_{table.name}")
+    columns = ", ".join(quoted(column.name) for column in table.columns)
+    # Every value goes quoted, so an empty one is NULL only where a column can hold that, which no text column can.
+    nulls = ", ".join(quoted(column.name) for column in table.columns if column.nullable)
+    options = f"FORMAT csv, FORCE_NULL ({nulls})" if nulls else "FORMAT csv"
+    head, tail = _upsert(table, preparer)
+    return (
+        f"CREATE TEMPORARY TABLE IF NOT EXISTS {beside} (LIKE {name}) ON COMMIT DELETE ROWS",
+        f"COPY {beside} ({columns}) FROM STDIN WITH ({options})",
+        f"{head}SELECT {columns} FROM {beside}{tail}",  # noqa: S608 - names are ours
+        f"TRUNCATE {beside}",
+    )
+
+
+def _copy(connection: Connection, statement: str, rows: Rows) -> None:
+    """COPY, by the drivers `psycopg2` and `psycopg`."""
+    text = io.StringIO(newline="")
+    csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    cursor = connection.connection.cursor()
+    try:
+        if connection.dialect.driver == "psycopg2":
+            text.seek(0)
+            cursor.copy_expert(statement, text)
+        else:
+            with cursor.copy(statement) as copy:
+                copy.write(text.getvalue())
+    except connection.dialect.loaded_dbapi.Error as error:
+        # As SQLAlchemy does for the statements that go through it.
+        raise exc.DBAPIError.instance(
+            statement, (), error, connection.dialect.loaded_dbapi.Error, dialect=connection.dialect
+        ) from error
+    finally:
+        cursor.close()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _iso(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(" ", "microseconds")[:_WITHOUT_ZONE]
 
 
 class SqliteStatements:
@@ -96,13 +206,24 @@ class SqliteStatements:
 
     def time(self, value: datetime) -> str:
         """As SQLAlchemy writes it."""
-        return value.astimezone(UTC).isoformat(" ", "microseconds")[:_WITHOUT_ZONE]
+        return _iso(value)
+
+    def moment(self, value: str) -> datetime:
+        """From what SQLAlchemy writes."""
+        return datetime.fromisoformat(value).replace(tzinfo=UTC)
+
+    def find(
+        self, connection: Connection, table: sa.Table, columns: Sequence[str], values: Sequence[tuple[Any, ...]]
+    ) -> Iterable[Sequence[Any]]:
+        """One statement whose text is the same however many values there are."""
+        text = _find_sqlite(table, tuple(columns), connection.dialect.identifier_preparer)
+        return connection.exec_driver_sql(text, (_json(values),))
 
     def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
         """Upsert."""
         head, tail = _upsert(table, connection.dialect.identifier_preparer)
         marks = ", ".join("?" * len(table.columns))
-        connection.exec_driver_sql(f"{head}({marks}){tail}", [tuple(row) for row in rows])
+        connection.exec_driver_sql(f"{head}VALUES ({marks}){tail}", [tuple(row) for row in rows])
 
     def among(self, columns: Sequence[sa.Column[Any]], values: Sequence[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
         """IN over one column or row values."""
@@ -127,18 +248,29 @@ class PostgresStatements:
         """Lock the offsets against other writers; readers go on."""
         connection.execute(sa.text("LOCK TABLE lineage_offset IN SHARE ROW EXCLUSIVE MODE"))
 
-    def time(self, value: datetime) -> datetime:
-        """Without a zone."""
-        return value.astimezone(UTC).replace(tzinfo=None)
+    def time(self, value: datetime) -> str:
+        """Text that PostgreSQL reads as a time without a zone."""
+        return _iso(value)
+
+    def moment(self, value: datetime) -> datetime:
+        """The driver's time has no zone."""
+        return value.replace(tzinfo=UTC)
+
+    def find(
+        self, connection: Connection, table: sa.Table, columns: Sequence[str], values: Sequence[tuple[Any, ...]]
+    ) -> Iterable[Sequence[Any]]:
+        """One statement whose text is the same however many values there are."""
+        text = _find_postgres(table, tuple(columns), connection.dialect.identifier_preparer)
+        wanted = [{f"c{n}": value for n, value in enumerate(row)} for row in values]
+        return connection.exec_driver_sql(text, (_json(wanted),))
 
     def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
-        """Upsert, many rows in one statement."""
-        head, tail = _upsert(table, connection.dialect.identifier_preparer)
-        one = f"({', '.join(['%s'] * len(table.columns))})"
-        for start in range(0, len(rows), _ROWS_PER_STATEMENT):
-            part = rows[start : start + _ROWS_PER_STATEMENT]
-            flat = tuple(value for row in part for value in row)
-            connection.exec_driver_sql(f"{head}{', '.join([one] * len(part))}{tail}", flat)
+        """Upsert from a table beside, which is the fastest way in and out of this database."""
+        make, copy, merge, empty = _put_postgres(table, connection.dialect.identifier_preparer)
+        connection.exec_driver_sql(make)
+        _copy(connection, copy, rows)
+        connection.exec_driver_sql(merge)
+        connection.exec_driver_sql(empty)
 
     def among(self, columns: Sequence[sa.Column[Any]], values: Sequence[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
         """IN over one column or row values."""
@@ -165,6 +297,20 @@ class PortableStatements:
     def time(self, value: datetime) -> datetime:
         """Without a zone."""
         return value.astimezone(UTC).replace(tzinfo=None)
+
+    def moment(self, value: datetime) -> datetime:
+        """SQLAlchemy gave it its zone."""
+        return value
+
+    def find(
+        self, connection: Connection, table: sa.Table, columns: Sequence[str], values: Sequence[tuple[Any, ...]]
+    ) -> Iterable[Sequence[Any]]:
+        """One statement for each few values."""
+        found = [table.c[name] for name in columns]
+        size = self.chunk(len(columns))
+        for start in range(0, len(values), size):
+            condition = self.among(found, values[start : start + size])
+            yield from connection.execute(sa.select(table).where(condition))
 
     def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
         """Delete and insert from a temporary table."""
@@ -216,32 +362,27 @@ def rows_of(
     values: Collection[tuple[Any, ...]],
 ) -> list[R]:
     """The rows of a table whose columns equal one of the values, in no order."""
-    table = TABLES[kind]
-    names = table.columns.keys()
-    found = [table.c[name] for name in columns]
     wanted = list(dict.fromkeys(values))
-    size = statements.chunk(len(columns))
-    rows: list[R] = []
-    for start in range(0, len(wanted), size):
-        condition = statements.among(found, wanted[start : start + size])
-        result = connection.execute(sa.select(table).where(condition))
-        rows += [kind(**dict(zip(names, row, strict=True))) for row in result]
-    return rows
+    if not wanted:
+        return []
+    table = TABLES[kind]
+    return list(_rows_from(kind, table, statements.find(connection, table, columns, wanted), statements))
 
 
 def _quoted(name: str) -> str:
     return f'"{name}"'
 
 
-def statements_for(dialect: str, *, portable: bool = False) -> Statements:
+def statements_for(dialect: str, driver: str = "", *, portable: bool = False) -> Statements:
     """The statements of a database.
 
     Args:
         dialect: SQLAlchemy's name of it.
+        driver: SQLAlchemy's name of the driver.
         portable: use the portable ones on PostgreSQL too.
     """
     if dialect == "sqlite":
         return SqliteStatements()
-    if dialect == "postgresql" and not portable:
+    if dialect == "postgresql" and driver in _COPYING and not portable:
         return PostgresStatements()
     return PortableStatements()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_hdfs.exceptions import LineageError, WarehouseUnavailableError
+from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, LineageError, WarehouseUnavailableError
 from airflow_kafka_hdfs.lineage.events import message_key
 from airflow_kafka_hdfs.lineage.loading import Loader
 from airflow_kafka_hdfs.lineage.message_json import encode
@@ -43,8 +43,8 @@ def a_weeks_messages():
     return found
 
 
-def filled_topic(messages=None):
-    topic = MemoryTopic()
+def filled_topic(messages=None, made=None):
+    topic = made if made is not None else MemoryTopic()
     for message in messages if messages is not None else a_weeks_messages():
         topic.send(TOPIC, message_key(message.envelope), encode(message))
     topic.flush(1)
@@ -109,6 +109,24 @@ def test_the_long_running_loader_waits_for_the_warehouse_and_goes_on(truth):
     job.load_forever(Stop(40))
     assert tables(warehouse) == truth
     assert clock.sleeps == [1.0, 2.0, 5.0]
+
+
+def test_the_long_running_loader_waits_for_kafka_and_loses_nothing_of_what_it_had_read(truth):
+    class Torn(MemoryTopic):
+        polls = 0
+
+        def poll(self, max_letters, timeout):
+            found = super().poll(max_letters, timeout)
+            self.polls += 1
+            if self.polls in (2, 3):
+                raise KafkaUnavailableError("brokers: away")
+            return found
+
+    warehouse, topic, noticed = MemoryWarehouse(), filled_topic(made=Torn()), []
+    job = loader(topic, warehouse, on_outage=lambda error: noticed.append(str(error)))
+    job.load_forever(Stop(40))
+    assert tables(warehouse) == truth
+    assert (noticed, job._clock.sleeps) == (["brokers: away"] * 2, [1.0, 2.0])
 
 
 def test_two_loaders_side_by_side_load_each_message_once(truth):
