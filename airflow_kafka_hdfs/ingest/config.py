@@ -169,7 +169,8 @@ class IngestConfig:
     @property
     def state_root(self) -> str:
         """Where the records of the log are."""
-        return self.state_uri or f"{self.destination.rstrip('/')}/{ROOT}/{escape(self.pipeline)}"
+        scheme, separator, place = self.destination.partition("://")
+        return self.state_uri or f"{scheme}{separator}{place.rstrip('/')}/{ROOT}/{escape(self.pipeline)}"
 
     @property
     def topics_digest(self) -> str:

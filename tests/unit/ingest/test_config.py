@@ -29,6 +29,18 @@ def decode(record):
     return record.value
 
 
+@pytest.mark.parametrize(
+    ("root", "home"),
+    [
+        ("webhdfs:///", "webhdfs:///.kafka_hdfs"),
+        ("hdfs://nn:8020/", "hdfs://nn:8020/.kafka_hdfs"),
+        ("s3://bucket", "s3://bucket/.kafka_hdfs"),
+    ],
+)
+def test_a_destination_may_be_the_root_of_its_store(root, home):
+    assert config(destination=root).state_root == f"{home}/dag.group"
+
+
 def test_defaults_are_those_of_the_contract():
     made = config()
     topic = made.topic("events").config
