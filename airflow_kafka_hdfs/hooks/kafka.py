@@ -11,11 +11,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_hdfs.exceptions import ConfigError
+from airflow_kafka_hdfs.hooks.connections import telling_of_missing
 from airflow_kafka_hdfs.ports.kafka import OffsetMirror, RecordReader, TopicCatalog
 
 if TYPE_CHECKING:
     from airflow_kafka_hdfs.adapters.kafka.producer import CheckedProducer
     from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
+
+_EXAMPLE = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "broker:9092"}}'
 
 
 class KafkaSourceHook:
@@ -83,8 +86,11 @@ def _connection_config(conn_id: str) -> dict[str, Any]:
             return config
 
     try:
-        hook = ConfigOnly(kafka_config_id=conn_id)  # type: ignore[no-untyped-call]  # the provider has no types here
-        config: dict[str, Any] = dict(hook.get_conn)
+        with telling_of_missing("kafka_conn_id", conn_id, _EXAMPLE):
+            hook = ConfigOnly(kafka_config_id=conn_id)  # type: ignore[no-untyped-call]  # the provider has no types here
+            config: dict[str, Any] = dict(hook.get_conn)
+    except ConfigError:
+        raise
     except ValueError as error:
         raise ConfigError(
             f"connection {conn_id}", "its extra", "a client configuration that the Kafka provider takes", str(error)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from airflow.sdk import BaseHook
 
 from airflow_kafka_hdfs.exceptions import ConfigError, KafkaHdfsError
+from airflow_kafka_hdfs.hooks.connections import telling_of_missing
 from airflow_kafka_hdfs.ports.runtime import Clock
 from airflow_kafka_hdfs.ports.schemas import SchemaRegistry
 from airflow_kafka_hdfs.ports.store import Store
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from requests.auth import AuthBase
 
     from airflow_kafka_hdfs.adapters.rest_client import RestClient
+
+_EXAMPLE = '{"conn_type": "schema_registry", "host": "http://registry:8081"}'
+_FORMS = "a connection id, an http(s) URL, the URI of a folder of .avsc files"
 
 IdWidth = Literal[4, 16]
 IdWidths = IdWidth | Callable[[str], IdWidth]
@@ -131,10 +135,14 @@ def registry_for(
     if registry.startswith(("http://", "https://")):
         return _rest_registry(RestClient(base_url=registry, clock=clock), clock, id_width, {})
     if "://" in registry or registry.startswith("/"):
-        return FolderRegistry(open_store(registry), clock)
+        try:
+            return FolderRegistry(open_store(registry), clock)
+        except ConfigError as error:
+            raise error if error.key != "uri" else ConfigError("registry", registry, _FORMS, error.hint) from None
     if not registry:
-        raise ConfigError("registry", registry, "a connection id, an http(s) URL, the URI of a folder of .avsc files")
-    return SchemaRegistryHook(registry, id_width=id_width).registry(clock)
+        raise ConfigError("registry", registry, _FORMS)
+    with telling_of_missing("registry", registry, _EXAMPLE, _FORMS):
+        return SchemaRegistryHook(registry, id_width=id_width).registry(clock)
 
 
 def _rest_registry(client: RestClient, clock: Clock, id_width: IdWidths, extra: dict[str, Any]) -> SchemaRegistry:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_hdfs.exceptions import ConfigError
+from airflow_kafka_hdfs.hooks.connections import connection
 
 if TYPE_CHECKING:
     from airflow_kafka_hdfs.adapters.storage.opening import StoreOptions, StoreUri
@@ -79,7 +80,11 @@ def _webhdfs(uri: StoreUri, options: StoreOptions, conn_id: str) -> ProvableStor
     from airflow_kafka_hdfs.adapters.storage.opening import open_webhdfs
     from airflow_kafka_hdfs.hooks.webhdfs import NameNodes
 
-    _connection(conn_id, '{"conn_type": "webhdfs", "host": "namenode1,namenode2", "port": 9870, "login": "etl"}')
+    connection(
+        "storage_conn_id",
+        conn_id,
+        '{"conn_type": "webhdfs", "host": "namenode1,namenode2", "port": 9870, "login": "etl"}',
+    )
     namenodes = NameNodes(conn_id, timeout=options.timeout)
     host, _, port = uri.authority.partition(":")
     if uri.authority and (host not in namenodes.hosts or port not in ("", str(namenodes.port))):
@@ -96,7 +101,7 @@ def _native(uri: StoreUri, options: StoreOptions, conn_id: str | None) -> Provab
     from airflow_kafka_hdfs.hooks.hdfs_native import HdfsNativeHook
 
     if conn_id is not None:
-        _connection(conn_id, '{"conn_type": "hdfs_native", "host": "nameservice"}')
+        connection("storage_conn_id", conn_id, '{"conn_type": "hdfs_native", "host": "nameservice"}')
     elif _has_connection(_NATIVE_DEFAULT):
         conn_id = _NATIVE_DEFAULT
     hook = HdfsNativeHook(conn_id, authority=uri.authority)
@@ -107,26 +112,15 @@ def _native(uri: StoreUri, options: StoreOptions, conn_id: str | None) -> Provab
 def _storage_options(uri: StoreUri, conn_id: str | None) -> dict[str, Any]:
     if conn_id is None:
         return {}
-    connection = _connection(conn_id, '{"conn_type": "generic", "extra": {"endpoint_url": "https://…"}}')
-    options = dict(connection.extra_dejson)
+    found = connection("storage_conn_id", conn_id, '{"conn_type": "generic", "extra": {"endpoint_url": "https://…"}}')
+    options = dict(found.extra_dejson)
     if uri.scheme in ("s3", "s3a"):
-        if connection.login:
-            options.setdefault("key", connection.login)
-            options.setdefault("secret", connection.password)
+        if found.login:
+            options.setdefault("key", found.login)
+            options.setdefault("secret", found.password)
         if region := options.pop("region_name", None):
             options["client_kwargs"] = {"region_name": region, **options.get("client_kwargs", {})}
     return options
-
-
-def _connection(conn_id: str, example: str) -> Any:
-    from airflow.sdk import BaseHook
-    from airflow.sdk.exceptions import AirflowNotFoundException
-
-    try:
-        return BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException:
-        hint = f"Create it in Airflow, or set AIRFLOW_CONN_{conn_id.upper()}='{example}'."
-        raise ConfigError("storage_conn_id", conn_id, "the id of a connection", hint) from None
 
 
 def _has_connection(conn_id: str) -> bool:

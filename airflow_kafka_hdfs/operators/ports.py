@@ -5,10 +5,13 @@ Only `execute` calls this; it is the one place of the operators that loads clien
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from airflow_kafka_hdfs.adapters.codecs import require_parquet
 from airflow_kafka_hdfs.adapters.runtime import RandomIds, SystemClock, ThreadWorkers
+from airflow_kafka_hdfs.exceptions import ConfigError
 from airflow_kafka_hdfs.hooks.kafka import KafkaSourceHook
 from airflow_kafka_hdfs.hooks.runs import TaskRunStates
 from airflow_kafka_hdfs.hooks.schema_registry import IdWidth, IdWidths, registry_for
@@ -29,17 +32,19 @@ def open_context(config: IngestConfig, run: RunRef, run_states: RunStates) -> Co
     Raises:
         ConfigError: a URI or a storage connection that can't be used.
     """
-    data = store_for(
-        config.destination,
-        config.storage_conn_id,
-        file_mode=config.base.config.file_mode,
-        dir_mode=config.base.config.dir_mode,
-    )
+    with _naming("destination"):
+        data = store_for(
+            config.destination,
+            config.storage_conn_id,
+            file_mode=config.base.config.file_mode,
+            dir_mode=config.base.config.dir_mode,
+        )
     if not data.has_modes:
         config.refuse_modes_of_topics(data.root)
     # Records elsewhere are reached by the same connection if they are on the same kind of store.
     same_kind = _scheme(config.state_root) == _scheme(config.destination)
-    state = store_for(config.state_root, config.storage_conn_id if same_kind else None)
+    with _naming("state_uri"):
+        state = store_for(config.state_root, config.storage_conn_id if same_kind else None)
     log = CommitLog(state, data, ThreadWorkers(), config.pipeline, copies=config.state_uri is not None)
     return Context(log=log, run=run, clock=SystemClock(), ids=RandomIds(), run_states=run_states)
 
@@ -93,6 +98,17 @@ def probe_stores(ctx: Context) -> None:
         probe(ctx.data)  # type: ignore[arg-type]  # every store that a hook opens shows its single steps
         if ctx.log.copies:
             probe(ctx.state)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _naming(argument: str) -> Iterator[None]:
+    """An error of a URI is told with the argument that holds it."""
+    try:
+        yield
+    except ConfigError as error:
+        if error.key != "uri":
+            raise
+        raise ConfigError(argument, error.value, error.allowed, error.hint) from None
 
 
 def _open_registry(config: IngestConfig) -> SchemaRegistry | None:

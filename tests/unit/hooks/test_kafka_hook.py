@@ -79,3 +79,9 @@ def test_kafka_config_is_checked_before_any_client_is_made(connection: Callable[
     hook = KafkaSourceHook(connection("kafka_test", "kafka", extra=BROKERS), {"enable.auto.commit": True})
     with pytest.raises(ConfigError, match=r"enable\.auto\.commit"):
         hook.catalog()
+
+
+def test_a_connection_that_is_not_there_is_told_with_its_argument(airflow_home: None):
+    hook = KafkaSourceHook("kafka_defalt")
+    with pytest.raises(ConfigError, match="kafka_conn_id: got 'kafka_defalt'.*AIRFLOW_CONN_KAFKA_DEFALT="):
+        hook.catalog()

@@ -193,3 +193,13 @@ def test_the_form_describes_this_hook_and_every_field_it_reads(hooks: ModuleType
     read = {"id_width", "token", "subject", "path_by_id", "path_latest", "not_found", "ca_file", "cert_file"}
     assert set(form["conn-fields"]) == read | {"key_file"}
     json.dumps(form)
+
+
+@pytest.mark.parametrize(
+    ("written", "text"), [("registry_defalt", "AIRFLOW_CONN_REGISTRY_DEFALT="), ("htp://registry:8081", "htp")]
+)
+def test_what_names_no_registry_is_told_with_its_argument(hooks: ModuleType, written: str, text: str):
+    from airflow_kafka_hdfs.hooks.storage import store_for
+
+    with pytest.raises(ConfigError, match=f"registry: got '{written}'; allowed: a connection id, .*{text}"):
+        hooks.registry_for(written, id_width=4, clock=ManualClock(), open_store=store_for)

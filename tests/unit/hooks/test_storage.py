@@ -157,6 +157,16 @@ def test_modes_of_one_topic_for_an_object_store_are_refused_before_anything_is_a
         open_context(config, RunRef(dag_id="d", run_id="r"), KnownRuns())
 
 
+@pytest.mark.parametrize("argument", ["destination", "state_uri"])
+def test_a_place_that_can_not_be_opened_is_told_with_its_argument(argument, tmp_path, airflow_home):
+    from airflow_kafka_hdfs.operators.ports import open_context
+
+    arguments = {"topics": ["events"], "destination": tmp_path.as_uri(), "pipeline_id": "p"}
+    config = IngestConfig.of({**arguments, argument: "webhdf://nn/data"})
+    with pytest.raises(ConfigError, match=f"{argument}: got 'webhdf://nn/data'; allowed: file:///data, .*not known"):
+        open_context(config, RunRef(dag_id="d", run_id="r"), KnownRuns())
+
+
 def test_an_unknown_scheme_is_refused_by_name():
     with pytest.raises(ConfigError, match="gopher"):
         store_for("gopher://host/data")
