@@ -5,12 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from airflow_kafka_hdfs.adapters.kafka.catalog import KafkaCatalog
 from airflow_kafka_hdfs.adapters.kafka.mirror import GroupMirror
@@ -86,24 +95,36 @@ def test_damaged_data_is_a_fault_and_nothing_behind_it_is_handed_out(
     assert reading.positions[bad] == 3
 
 
-def test_a_group_that_the_user_may_not_use_does_not_matter(real_driver: RealDriver, reading: Reading):
-    denied = AclBinding(
-        ResourceType.GROUP,
-        "airflow-kafka-hdfs",
-        ResourcePatternType.LITERAL,
-        f"User:{USER}",
-        "*",
-        AclOperation.ALL,
-        AclPermissionType.DENY,
-    )
-    for future in real_driver.cluster.admin.create_acls([denied]).values():
-        future.result(timeout=30)
+def test_rights_on_a_group_and_on_the_cluster_are_not_needed(real_driver: RealDriver, reading: Reading):
+    denied = ResourcePatternType.LITERAL, f"User:{USER}", "*", AclOperation.ALL, AclPermissionType.DENY
+    places = (ResourceType.GROUP, "airflow-kafka-hdfs"), (ResourceType.BROKER, "kafka-cluster")
     name = real_driver.topic()
     real_driver.produce(name, 0, b"x")
     tp = TopicPartition(name, 0)
-    reading.reader.assign({tp: 0})
-    reading.to({tp: 1})
+    settings = client_settings(dict(real_driver.cluster.secure_config(USER)))
+    admin = real_driver.cluster.admin
+    wait_for(admin.create_acls([AclBinding(*place, *denied) for place in places]))
+    try:
+        every = AclBindingFilter(
+            ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+        )
+        user = AdminClient(settings.for_admin())
+        with pytest.raises(KafkaException, match="CLUSTER_AUTHORIZATION_FAILED"):
+            user.describe_acls(every).result(timeout=30)
+        catalog = KafkaCatalog(settings)
+        assert catalog.cluster_id() == real_driver.cluster.cluster_id
+        assert name in catalog.topics()
+        assert catalog.offsets([tp])[tp] == PartitionOffsets(log_start=0, last_stable=1, high_watermark=1)
+        reading.reader.assign({tp: 0})
+        reading.to({tp: 1})
+    finally:
+        wait_for(admin.delete_acls([AclBindingFilter(*place, *denied) for place in places]))
     assert reading.values() == [b"x"]
+
+
+def wait_for(futures: Mapping[object, Future]) -> None:
+    for future in futures.values():
+        future.result(timeout=30)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
