@@ -24,6 +24,7 @@ from airflow_kafka_hdfs.ingest.plans import Plan, UnitPlan
 from airflow_kafka_hdfs.ingest.ranges import Ranges, total
 from airflow_kafka_hdfs.ingest.records import (
     Commit,
+    Counts,
     FileEntry,
     Held,
     Kind,
@@ -34,6 +35,7 @@ from airflow_kafka_hdfs.ingest.records import (
     PartitionResult,
     UnitResult,
     UnitTaken,
+    merged_change,
 )
 from airflow_kafka_hdfs.metrics import add_snapshots
 
@@ -236,14 +238,15 @@ def _draft(
         for part in section.result.partitions:
             record_ranges[part.key] = record_ranges.get(part.key, Ranges()) | part.decided
         taken.append(section)
-    if state.commits and not taken and not dropped:
+    if state.commits and not taken and not dropped and _is_told(state, judged.held):
         return None
     if plan.is_empty:
         return None
     used = {(section.manifest.task, section.manifest.k): section.manifest.metrics for section in taken}
     # A replace takes out of place only what it puts something in the place of.
     incomplete = {item.topic for item in judged.held} | {section.result.topic for section, _ in dropped}
-    replaces = tuple(item for item in plan.replaces if item.topic not in incomplete)
+    replaced = {item.path for commit in state.commits for item in commit.superseded}
+    replaces = tuple(item for item in plan.replaces if item.topic not in incomplete and item.path not in replaced)
     record = Commit(
         number=view.head + 1,
         kind=plan.kind,
@@ -265,6 +268,13 @@ def _draft(
     return record, staged
 
 
+def _is_told(state: PlanStanding, held: Iterable[Held]) -> bool:
+    """Whether the plan's last record says why each open topic is held: the gate tells what stands there."""
+    open_ = {topic for _, topic in state.undecided}
+    last = [item for item in state.commits[-1].held if item.topic in open_]
+    return last == [item for item in held if item.topic in open_]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judgement:
     takes: frozenset[tuple[int, str]]
@@ -283,7 +293,7 @@ def _judge(
     for topic, units in sorted(topics.items()):
         results = {unit: best[unit].result for unit in units if unit in best}
         limits = policy.bad_records_of.get(topic, policy.bad_records)
-        counts = [result.counts for result in results.values()]
+        counts = [result.counts for result in results.values()] + _committed_before(state, topic)
         over = limits.exceeded(sum(c.quarantined for c in counts), sum(c.read for c in counts))
         faults = _faults(units, results)
         if plan.kind is Kind.REPLACE:
@@ -305,6 +315,11 @@ def _judge(
             if result.outcome is not Outcome.FAILED or has_prefix:
                 takes.add(unit)
     return _Judgement(takes=frozenset(takes), held=tuple(held[topic] for topic in sorted(held)))
+
+
+def _committed_before(state: PlanStanding, topic: str) -> list[Counts]:
+    """Counts of the plan's earlier commits: the limits are those of a run, not of each of its commits."""
+    return [change.counts for commit in state.commits for change in commit.changes if change.key.topic == topic]
 
 
 def _faults(units: list[tuple[int, str]], results: Mapping[tuple[int, str], UnitResult]) -> list[str]:
@@ -377,7 +392,7 @@ def _changes(plan: Plan, state: LogState, taken: list[Section]) -> tuple[Partiti
     entries = {entry.key: entry for entry in plan.entries}
     changes = []
     for key, results in sorted(parts.items(), key=lambda item: item[0]):
-        change = _merged(key, results)
+        change = merged_change(key, results)
         entry = entries.get(key)
         if entry is not None:
             after = state.coverage[key].changed(change) if key in state.coverage else None
@@ -389,24 +404,6 @@ def _changes(plan: Plan, state: LogState, taken: list[Section]) -> tuple[Partiti
             )
         changes.append(change)
     return tuple(changes)
-
-
-def _merged(key: PartitionKey, results: list[PartitionResult]) -> PartitionChange:
-    change = PartitionChange(key=key)
-    for part in results:
-        times = [t for pair in (change.event_times, part.event_times) if pair is not None for t in pair]
-        change = PartitionChange(
-            key=key,
-            covered=change.covered | part.covered,
-            skipped=change.skipped | part.skipped,
-            lost=change.lost | part.lost,
-            counts=change.counts + part.counts,
-            log_start=max(change.log_start, part.log_start),
-            log_end=max(change.log_end, part.log_end),
-            event_times=(min(times), max(times)) if times else None,
-            seconds=change.seconds + part.seconds,
-        )
-    return change
 
 
 def _taken(plan: Plan, section: Section, outcome: str | None = None) -> UnitTaken:

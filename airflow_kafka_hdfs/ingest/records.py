@@ -274,6 +274,25 @@ class PartitionChange:
     seconds: float = 0.0
 
 
+def merged_change(key: PartitionKey, results: Iterable[PartitionResult]) -> PartitionChange:
+    """What the results of several tasks change together in one partition."""
+    change = PartitionChange(key=key)
+    for part in results:
+        times = [t for pair in (change.event_times, part.event_times) if pair is not None for t in pair]
+        change = PartitionChange(
+            key=key,
+            covered=change.covered | part.covered,
+            skipped=change.skipped | part.skipped,
+            lost=change.lost | part.lost,
+            counts=change.counts + part.counts,
+            log_start=max(change.log_start, part.log_start),
+            log_end=max(change.log_end, part.log_end),
+            event_times=(min(times), max(times)) if times else None,
+            seconds=change.seconds + part.seconds,
+        )
+    return change
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitTaken:
     """A unit that a commit takes, or drops because its offsets were decided before.
