@@ -22,6 +22,7 @@ from airflow_kafka_hdfs.assets import (
 )
 from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.records import Commit, sum_counts
+from airflow_kafka_hdfs.ingest.selection import TopicKey
 
 if TYPE_CHECKING:
     from airflow_kafka_hdfs.ingest.config import IngestConfig
@@ -37,7 +38,9 @@ class JobAssets:
         cluster: the cluster's name in asset URIs.
         pipeline: names the alias through which datasets of late topics get their events.
         granularity: of time folders; by topic where it differs.
-        silent: topics without partition events, `*` for all.
+        silent: topics without partition events, `*` for those that nobody names.
+        overrides: of that, where topics are known only at run time: whether the topics of a key are silent, in the
+            order in which they are applied.
     """
 
     topics: tuple[str, ...] | None
@@ -46,6 +49,7 @@ class JobAssets:
     pipeline: str
     granularity: Mapping[str, str]
     silent: frozenset[str]
+    overrides: tuple[tuple[TopicKey, bool], ...] = ()
 
     @classmethod
     def of(cls, config: IngestConfig, *, topics: Sequence[str] | None) -> JobAssets:
@@ -70,6 +74,11 @@ class JobAssets:
                 **{topic: own.config.granularity.value for topic, own in settings.items()},
             },
             silent=frozenset(silent),
+            overrides=tuple(
+                (override.key, override.values["emit_partitions"] == "none")
+                for override in config.overrides
+                if topics is None and "emit_partitions" in override.values
+            ),
         )
 
     @property
@@ -84,8 +93,15 @@ class JobAssets:
     def partitions(self, topic: str) -> Asset | None:
         """Where the changed time partitions of a topic are told, None if they are not."""
         if self.topics is None:
-            return None if "*" in self.silent else partition_asset(self.base, None, self.granularity["*"])
+            told = [silent for key, silent in self.overrides if key.matches(topic)]
+            return None if (told[-1] if told else "*" in self.silent) else self.shared
         return None if topic in self.silent else partition_asset(self.base, topic, self.granularity[topic])
+
+    @property
+    def shared(self) -> Asset | None:
+        """Where all topics that are known only at run time tell their partitions, None if none of them does."""
+        speaks = "*" not in self.silent or not all(silent for _, silent in self.overrides)
+        return partition_asset(self.base, None, self.granularity["*"]) if speaks else None
 
     def key(self, topic: str, first_moment: str) -> str:
         """The key of a time partition in events."""
@@ -106,16 +122,15 @@ class JobAssets:
             topics: those that have data, or may have some.
         """
         pairs = [(topic_asset(topic, self.cluster).uri, self.dataset(topic).uri) for topic in sorted(set(topics))]
-        if self.topics is None and (shared := self.partitions("")) is not None:
+        if self.topics is None and self.shared is not None:
             # All topics tell their partitions there; it is no dataset that anything flows into.
-            pairs.append(("", shared.uri))
+            pairs.append(("", self.shared.uri))
         return pairs
 
     def outlets(self) -> list[Asset | AssetAlias]:
         """Everything that may get an event."""
         if self.topics is None:
-            shared = self.partitions("")
-            return [self.alias, *([shared] if shared else [])]
+            return [self.alias, *([self.shared] if self.shared else [])]
         pairs = ((self.dataset(topic), self.partitions(topic)) for topic in self.topics)
         return [asset for pair in pairs for asset in pair if asset is not None]
 

@@ -244,6 +244,24 @@ class TestAssets:
         assert self.uris(group.publish.outlets) == ["alias:d.g", "s3://bucket/data/@hourly"]
         assert isinstance(group.publish.outlets[0], AssetAlias)
 
+    @pytest.mark.parametrize(
+        ("base", "overrides", "speaking"),
+        [
+            ("touched", {"a.*": {"emit_partitions": "none"}}, ["b"]),
+            ("touched", {"a.*": {"emit_partitions": "none"}, "a1": {"emit_partitions": "touched"}}, ["a1", "b"]),
+            ("none", {"b": {"emit_partitions": "touched"}}, ["b"]),
+            ("none", {"a.*": {"granularity": "daily"}}, []),
+        ],
+    )
+    def test_topics_of_a_filter_speak_of_partitions_as_their_overrides_say(self, base, overrides, speaking):
+        with DAG("d"):
+            group = KafkaToHdfsTaskGroup(
+                "g", topics=TopicFilter(), destination="file:///d", emit_partitions=base, topic_overrides=overrides
+            )
+        job = group.publish.job
+        assert [topic for topic in ("a", "a1", "b") if job.partitions(topic) is not None] == speaking
+        assert self.uris(group.publish.outlets[1:]) == (["file:///d/@hourly"] if speaking else [])
+
     def test_outlets_of_the_user_stay(self):
         mine = Asset("mine")
         with DAG("d"):
