@@ -53,7 +53,7 @@ class Answer:
         """The body as JSON; None if it is none."""
         try:
             return json.loads(self.text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     def nonsense(self, what: str) -> RegistryUnavailableError:

@@ -101,7 +101,7 @@ def _collect(schema: Any, namespace: str, found: dict[str, Any]) -> None:
 def _load(text: str) -> Any:
     try:
         schema = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnusableSchemaError(f"a referenced schema is no JSON: {error}") from error
     if not isinstance(schema, str | list) and not (isinstance(schema, dict) and "type" in schema):
         raise UnusableSchemaError(f"a referenced schema is {type(schema).__name__} without a type")

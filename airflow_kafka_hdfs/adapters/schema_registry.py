@@ -131,21 +131,35 @@ class ConfluentRegistry(_CachedRegistry):
             raise UnusableSchemaError(f"{answer.url}: a schema of type {kind}; allowed: AVRO")
         if not isinstance(text, str):
             raise answer.nonsense("no schema in it")
-        referenced = self._referenced(body, {})
-        return inline_references(text, list(referenced.values())) if referenced else _checked(text, answer.url)
+        referenced = self._referenced(answer, body, {})
+        if not referenced:
+            return _checked(text, answer.url)
+        try:
+            return inline_references(text, list(referenced.values()))
+        except (KeyError, TypeError, AttributeError, RecursionError) as error:
+            where = ", ".join(f"{subject} version {version}" for subject, version in referenced)
+            told = f"{type(error).__name__}: {error}"
+            raise UnusableSchemaError(f"{answer.url}: no schema with its references {where}: {told}") from error
 
-    def _referenced(self, body: Mapping[str, Any], found: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
+    def _referenced(
+        self, asked: Answer, body: Mapping[str, Any], found: dict[tuple[str, str], str]
+    ) -> dict[tuple[str, str], str]:
         """Texts of all schemas that this one builds on, their own references included."""
-        for reference in body.get("references") or ():
+        references = body.get("references") or []
+        if not isinstance(references, list):
+            raise asked.nonsense(f"its references are {type(references).__name__}")
+        for reference in references:
+            if not isinstance(reference, dict) or not {"subject", "version"} <= reference.keys():
+                raise asked.nonsense("a reference without subject and version")
             where = (str(reference["subject"]), str(reference["version"]))
             if where in found:
                 continue
             if len(found) >= _MAX_REFERENCES:
-                raise UnusableSchemaError(f"a schema with more than {_MAX_REFERENCES} references")
+                raise UnusableSchemaError(f"{asked.url}: a schema with more than {_MAX_REFERENCES} references")
             answer = self._client.get(f"/subjects/{quote(where[0], safe='')}/versions/{quote(where[1], safe='')}")
             inner = _body(answer)
             found[where] = str(inner.get("schema"))
-            self._referenced(inner, found)
+            self._referenced(answer, inner, found)
         return found
 
 
@@ -325,7 +339,7 @@ def _body(answer: Answer, *, wide: bool = False) -> Any:
 def _checked(text: str, where: str) -> str:
     try:
         schema = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnusableSchemaError(f"{where}: the schema is no JSON: {error}") from error
     if not isinstance(schema, str | list) and not (isinstance(schema, dict) and "type" in schema):
         raise UnusableSchemaError(f"{where}: the schema is {type(schema).__name__} without a type")

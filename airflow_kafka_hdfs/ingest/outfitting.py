@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from airflow_kafka_hdfs import __version__
-from airflow_kafka_hdfs.exceptions import ConfigError, TopicFaultError, UnusableSchemaError
+from airflow_kafka_hdfs.exceptions import ConfigError, CorruptStateError, TopicFaultError, UnusableSchemaError
 from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.choices import OutOfRange
 from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.layout import StatePaths
 from airflow_kafka_hdfs.ingest.plans import Plan, UnitPlan
 from airflow_kafka_hdfs.ingest.quarantine import Quarantine, QuarantinePlace
 from airflow_kafka_hdfs.ingest.reasons import UnitReason
@@ -174,8 +175,12 @@ class Outfitter:
 
 
 def pinned_config(plan: Plan, topic: str) -> TopicConfig:
-    """The settings of a topic that a plan pinned."""
-    return wire.from_plain(TopicConfig, plan.config[topic])
+    """The settings of a topic that a plan pinned. Raises CorruptStateError if the plan holds none that can be read."""
+    try:
+        return wire.from_plain(TopicConfig, plan.config[topic])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        path = StatePaths().plan(plan.key, plan.counter)
+        raise CorruptStateError(path, f"its settings of topic {topic}: {type(error).__name__}: {error}") from error
 
 
 def make_route(sources: Sources, plan: Plan, topic: str, running: TopicSettings, context: UserContext) -> Route:

@@ -51,12 +51,14 @@ def decode(path: str, kind: str, cls: type[T], data: bytes) -> T:
     """
     try:
         body = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptStateError(path, f"not a JSON record ({len(data)} bytes): {error}") from error
     if not isinstance(body, dict):
         raise CorruptStateError(path, f"a record is a JSON object, found {type(body).__name__}")
     version = body.get("format")
-    if isinstance(version, int) and version > FORMAT:
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise CorruptStateError(path, f"its format is {version!r}, expected a whole number")
+    if version > FORMAT:
         raise NewerFormatError(
             f"{path} has format {version}, this version of airflow-provider-kafka-hdfs reads up to {FORMAT}; "
             "upgrade the package on every worker before it runs on this state"
@@ -131,7 +133,7 @@ def _fields(cls: type) -> tuple[str, ...]:
 def _reader(hint: Any) -> Callable[[Any], Any]:
     """A function that builds a value of a type hint from plain JSON values."""
     if hint is Ranges:
-        return Ranges.of
+        return _read_ranges
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _dataclass_reader(hint)
     if isinstance(hint, type) and issubclass(hint, StrEnum):
@@ -150,7 +152,32 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
     if isinstance(origin, type) and issubclass(origin, Mapping):
         key, item = args[0], _reader(args[1])
         return lambda value: {key(name): item(element) for name, element in value.items()}
+    if hint in _LEAVES:
+        return _leaf_reader(hint)
     return lambda value: value
+
+
+def _read_ranges(value: Any) -> Ranges:
+    found = Ranges.of(value)
+    if found.spans and not 0 <= found.spans[0][0] <= found.spans[-1][1] <= _LARGEST_OFFSET:
+        raise ValueError(f"offsets are whole numbers from 0 to {_LARGEST_OFFSET}, got {found}")
+    return found
+
+
+_LARGEST_OFFSET = 2**63 - 1
+_LEAVES: Mapping[Any, tuple[type, ...]] = {str: (str,), int: (int,), bool: (bool,), float: (float, int)}
+
+
+def _leaf_reader(hint: type) -> Callable[[Any], Any]:
+    """A record that is signed as ours and holds a text in the place of a number must not fail far from its path."""
+    allowed = _LEAVES[hint]
+
+    def read(value: Any) -> Any:
+        if type(value) not in allowed and (isinstance(value, bool) or not isinstance(value, allowed)):
+            raise TypeError(f"{value!r:.40} where {hint.__name__} is expected")
+        return value
+
+    return read
 
 
 def _dataclass_reader(cls: type) -> Callable[[Any], Any]:
