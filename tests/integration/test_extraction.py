@@ -27,7 +27,7 @@ from airflow_kafka_hdfs.ingest.log import CommitLog
 from airflow_kafka_hdfs.ingest.planning import make_plan
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.ranges import Ranges
-from airflow_kafka_hdfs.ingest.records import Outcome
+from airflow_kafka_hdfs.ingest.records import Outcome, UnitResult
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
 from airflow_kafka_hdfs.model import RunRef
 from tests.fakes.registry import FakeRegistry
@@ -42,12 +42,14 @@ NOW = int(time.time() * 1000) // HOUR * HOUR - 6 * HOUR
 class Pipeline:
     """One topic of a real broker, one folder of a real disk."""
 
-    def __init__(self, kafka: KafkaCluster, topic: str, folder: Path, **arguments) -> None:
+    def __init__(
+        self, kafka: KafkaCluster, topic: str, folder: Path, *, client: dict | None = None, store=None, **arguments
+    ) -> None:
         self.kafka, self.topic = kafka, topic
         self.registry = FakeRegistry()
         self.schema_id = self.registry.register(topic, EVENT)
-        settings = client_settings({"bootstrap.servers": kafka.bootstrap_servers})
-        store = LocalStore(folder)
+        settings = client_settings(client or {"bootstrap.servers": kafka.bootstrap_servers})
+        store = store or LocalStore(folder)
         self.store = store
         self.ctx = Context(
             log=CommitLog(store, store, ThreadWorkers(), "p"),
@@ -106,6 +108,21 @@ class Pipeline:
             )
         producer.flush()
         producer.commit_transaction() if end == "commit" else producer.abort_transaction()
+
+    def produce_plainly(self, numbers: range, *, keys: int = 1_000_000, topic: str | None = None) -> None:
+        """Without a transaction, to partition 0."""
+        producer = Producer({"bootstrap.servers": self.kafka.bootstrap_servers, "linger.ms": 5})
+        for number in numbers:
+            producer.produce(topic or self.topic, self.value(number), partition=0, key=str(number % keys))
+        assert producer.flush(30) == 0
+
+    def whole(self) -> tuple[Plan, UnitResult]:
+        """A whole run of one topic, which must be green; its plan and the unit."""
+        plan = self.plan()
+        (unit,) = self.extract(plan).manifest.units
+        finish(self.ctx, plan, self.config.commit_policy([self.topic]))
+        assert judge(self.ctx, plan).is_green
+        return plan, unit
 
     def published(self) -> Counter[int]:
         """Numbers of all events in data files, each checked to lie in the folder of its hour."""

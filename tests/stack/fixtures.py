@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _SERVICES = {
     "kafka_cluster",
     "kafka_single",
+    "secured_broker",
     "hdfs_cluster",
     "hdfs_ha_cluster",
     "schema_registry",
@@ -50,6 +51,23 @@ def kafka_single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClus
     """Kafka with one node: starts in half the time and leaves the machine to others."""
     with KafkaCluster(tmp_path_factory.mktemp("kafka-single")) as kafka:
         yield kafka
+
+
+SECURED_USER, SECURED_PASSWORD = "reader", "a secret of the tests"
+
+
+@pytest.fixture(scope="session")
+def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """One broker with passwords, a CA of its own and ACLs, whose cleaner, retention and coordinator work at once."""
+    properties: dict[str, str | int] = {
+        "log.cleaner.backoff.ms": 200,
+        "log.retention.check.interval.ms": 500,
+        "log.initial.task.delay.ms": 100,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+    }
+    folder = tmp_path_factory.mktemp("kafka-secured")
+    with KafkaCluster(folder, users={SECURED_USER: SECURED_PASSWORD}, properties=properties) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.contract.kafka.drivers import PASSWORD, USER, Driver, FakeDriver, RealDriver
+from tests.contract.kafka.drivers import Driver, FakeDriver, RealDriver
 from tests.stack.kafka import KafkaCluster
-
-
-@pytest.fixture(scope="session")
-def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """One broker with passwords and ACLs, whose cleaner and retention work at once instead of in minutes."""
-    properties = {
-        "log.cleaner.backoff.ms": 200,
-        "log.retention.check.interval.ms": 500,
-        "log.initial.task.delay.ms": 100,
-    }
-    folder = tmp_path_factory.mktemp("kafka-secured")
-    with KafkaCluster(folder, users={USER: PASSWORD}, properties=properties) as cluster:
-        yield cluster
 
 
 @pytest.fixture

@@ -18,9 +18,10 @@ from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
 from airflow_kafka_hdfs.model import ConsumerRecord, TopicPartition
 from airflow_kafka_hdfs.ports.kafka import Poll, RecordReader, TopicCatalog
 from tests.fakes.kafka import FakeCluster
+from tests.stack.fixtures import SECURED_PASSWORD, SECURED_USER
 from tests.stack.kafka import KafkaCluster
 
-USER, PASSWORD = "reader", "a secret of the tests"
+USER, PASSWORD = SECURED_USER, SECURED_PASSWORD
 DEADLINE = 30.0
 
 
