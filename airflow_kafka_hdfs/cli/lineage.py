@@ -60,7 +60,7 @@ def lineage_commands() -> list[CLICommand]:
                         warehouse,
                         Arg(
                             ("--forever",),
-                            help="go on until stopped, also while the warehouse is away",
+                            help="go on until stopped, also while the warehouse or Kafka is away",
                             action="store_true",
                         ),
                         yes,
@@ -83,6 +83,7 @@ def _reading_commands(warehouse: Any, output: Any, yes: Any) -> list[CLICommand]
         Arg(("--from",), help="since when the dataset is wrong: ISO date or time", required=True),
         Arg(("--to",), help="until when; now by default"),
         Arg(("--freeze",), help="pause the DAGs downstream", action="store_true"),
+        Arg(("--rerun",), help="run this DAG of the plan again; may be repeated", metavar="DAG_ID", action="append"),
         Arg(("--resume",), help="resume the DAGs that --freeze paused, no others", action="store_true"),
         Arg(("--dry-run",), help="only show what would be done", action="store_true"),
         yes,
@@ -127,8 +128,8 @@ def _reading_commands(warehouse: Any, output: Any, yes: Any) -> list[CLICommand]
         ),
         ActionCommand(
             name="repair",
-            help="Plan the repair of a wrong dataset; pause and resume what reads it",
-            func=lazy_load_command(f"{_READING}.repair"),
+            help="Plan the repair of a wrong dataset; pause, run again and resume what reads it",
+            func=lazy_load_command("airflow_kafka_hdfs.cli.lineage_repair.repair"),
             args=(dataset, warehouse, *repair),
         ),
     ]
@@ -195,6 +196,7 @@ def load(args: argparse.Namespace) -> None:
                 topics=[hook.settings.topic],
                 dead_letters=dead_letters,
                 dead_letter_topic=hook.settings.dead_letter_topic,
+                on_outage=lambda error: print(f"waiting: {error}", file=sys.stderr),
             )
             report = loader.load_forever(stop) if args.forever else loader.load_available(stop)
         finally:

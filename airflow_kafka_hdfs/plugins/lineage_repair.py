@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from airflow_kafka_hdfs.lineage import repair
-from airflow_kafka_hdfs.lineage.repair import RepairPlan
+from airflow_kafka_hdfs.lineage.repair import RepairPlan, Step
 from airflow_kafka_hdfs.plugins.lineage_actions import CallersAirflow, Done
 from airflow_kafka_hdfs.plugins.lineage_api import answer, looking, moment, seen
 from airflow_kafka_hdfs.plugins.lineage_security import AUDITED, OWN_SITE, User, may_edit, name_of
@@ -102,15 +103,33 @@ def _freeze(request: Request, user: Any, repair_id: str, dag_id: str, job_id: st
 
 @writing.post("/rerun")
 def rerun(request: Request, user: User, body: Repair) -> Response:
-    """Run one job of the plan again: a backfill over its dates, or its runs cleared."""
-    found, _ = _planned(request, user, body.dataset, body.start, body.end)
+    """Run jobs of the plan again: a backfill over their dates, or their runs cleared; frozen ones are resumed."""
+    found, frozen = _planned(request, user, body.dataset, body.start, body.end)
     steps = [step for step in found.steps if step.job.link and step.job.dag_id in (body.dag_ids or ())]
     if not steps:
         raise HTTPException(422, "dag_ids: name DAGs of the plan's steps; they are run again one after the other")
     if not body.confirm:
-        return answer({"would": {"run": steps}, "refused": _refused(user, [step.job.dag_id for step in steps])})
-    airflow = CallersAirflow(request)
-    return _told([done for step in steps for done in airflow.run_again(step)], repair_id=found.id)
+        dag_ids = [step.job.dag_id for step in steps]
+        would = {"run": steps, "resume": [dag_id for dag_id in dag_ids if dag_id in frozen]}
+        return answer({"would": would, "refused": _refused(user, dag_ids)})
+    done = [one for step in steps for one in _run_again(request, user, found.id, step, frozen)]
+    return _told(done, repair_id=found.id)
+
+
+def _run_again(request: Request, user: Any, repair_id: str, step: Step, frozen: Collection[str]) -> list[Done]:
+    """Airflow starts no run of a paused DAG: one that this repair froze is resumed once its runs are waiting."""
+    airflow, dag_id = CallersAirflow(request), step.job.dag_id
+    done = airflow.run_again(step)
+    if all(one.problem for one in done):
+        return done
+    if dag_id in frozen:
+        resumed = airflow.pause(dag_id, paused=False)
+        if not resumed.problem:
+            with request.app.state.warehouse().transaction() as tx:
+                repair.note_resumed(tx, repair_id, [dag_id], by=name_of(user), now=datetime.now(UTC))
+        return [*done, resumed]
+    waits = airflow.is_paused(dag_id) is True
+    return [*done, Done(dag_id=dag_id, what="its runs wait: somebody paused this DAG")] if waits else done
 
 
 @writing.post("/resume")

@@ -321,6 +321,15 @@ class TestRepair:
         assert [(item["dag_id"], item["problem"][:3]) for item in told["done"]] == [("api_secret", "403")]
         assert (told["failed"], self.paused()) == (1, {"api_after"})
 
+    def test_a_job_that_cannot_be_run_again_stays_frozen(self, call):
+        yes = {**self.BODY, "dag_ids": ["api_clean"], "confirm": True}
+        call("ann", "/repair/freeze", method="POST", json=yes, role="user")
+        shown = call("ann", "/repair/rerun", method="POST", json={**yes, "confirm": False}, role="user")
+        assert shown["would"]["resume"] == ["api_clean"]
+        told = call("ann", "/repair/rerun", method="POST", json=yes, role="user")
+        assert told["failed"] == len(told["done"]) == 2
+        assert self.paused() == {"api_after", "api_clean"}
+
     def test_runs_without_a_date_are_cleared(self, call):
         yes = {**self.BODY, "dag_ids": ["api_clean"], "confirm": True}
         told = call("ann", "/repair/rerun", method="POST", json=yes, role="user")

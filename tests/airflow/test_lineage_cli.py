@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk import DAG
 
 from tests.airflow.conftest import store_dag
-from tests.fakes.lineage_chain import DAGS, NOW, chain_warehouse, key
+from tests.fakes.lineage_chain import DAGS, DAY, NOW, chain_warehouse, key
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +80,13 @@ def test_a_graph_is_exported_for_other_tools(lineage):
     assert ElementTree.fromstring(lineage("export", "/clean", "--format", "graphml")) is not None
 
 
+def session_add(row):
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.add(row)
+
+
 class TestRepair:
     @pytest.fixture(autouse=True)
     def running(self, airflow_db):
@@ -101,6 +108,19 @@ class TestRepair:
 
         with create_session() as session:
             return {d.dag_id for d in session.query(DagModel).filter(DagModel.dag_id.like("api_%")) if d.is_paused}
+
+    @pytest.fixture
+    def stored_run(self, airflow_db):
+        """The newest run of `api_clean`, known to Airflow too."""
+        from airflow.models.dagrun import DagRun
+        from airflow.utils.session import create_session
+        from airflow.utils.types import DagRunTriggeredByType, DagRunType
+
+        names = {"dag_id": "api_clean", "run_id": f"r{NOW:%Y%m%d}"}
+        kinds = {"run_type": DagRunType.MANUAL, "triggered_by": DagRunTriggeredByType.TEST}
+        yield lambda: session_add(DagRun(**names, **kinds, state="success", run_after=NOW))
+        with create_session() as session:
+            session.query(DagRun).filter_by(**names).delete()
 
     def test_without_more_words_only_the_plan_is_shown(self, lineage):
         told = lineage("repair", "/raw", "--from", f"{NOW:%Y-%m-%dT00:00}", "--dry-run", "--freeze")
@@ -126,3 +146,27 @@ class TestRepair:
             ("lineage_repair_freeze", "api_clean"),
             ("lineage_repair_resume", "api_clean"),
         }
+
+    def test_a_step_is_only_shown_until_it_is_agreed_to(self, lineage):
+        when = ["--from", f"{NOW - DAY:%Y-%m-%dT00:00}", "--to", f"{NOW:%Y-%m-%d}"]
+        told = lineage("repair", "/raw", *when, "--rerun", "api_clean", "--dry-run")
+        assert "clear in Airflow's pages or by REST: r" in told
+        assert "Run api_clean again" in told
+        assert "Nothing was done (--dry-run)." in told
+        with pytest.raises(SystemExit, match="not among the steps of this plan; they are: api_clean api_secret"):
+            lineage("repair", "/raw", *when, "--rerun", "api_ingest", "--yes")
+        assert "is not in this Airflow" in lineage("repair", "/raw", *when, "--rerun", "api_clean", "--yes")
+
+    def test_a_frozen_job_is_resumed_when_it_runs_again_and_only_the_others_are_left_to_resume(
+        self, lineage, stored_run
+    ):
+        when = ["--from", f"{NOW - DAY:%Y-%m-%dT00:00}", "--to", f"{NOW:%Y-%m-%d}"]
+        lineage("repair", "/raw", *when, "--freeze", "--yes")
+        lineage("repair", "/raw", *when, "--rerun", "api_clean", "--yes")
+        assert self.paused() == {"api_secret", "api_clean", "api_after"}, "nothing was run, so it stays frozen"
+        stored_run()
+        told = lineage("repair", "/raw", *when, "--rerun", "api_clean", "--yes")
+        assert "Run api_clean again and resume it" in told
+        assert f"api_clean r{NOW:%Y%m%d}: cleared" in told
+        assert self.paused() == {"api_secret", "api_after"}
+        assert "Resume 1 DAGs: api_secret" in lineage("repair", "/raw", *when, "--resume", "--yes")

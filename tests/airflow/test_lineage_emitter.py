@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -184,6 +185,34 @@ def test_a_full_queue_drops_and_never_waits(emitter, settings):
     for number in range(settings.queue_size + 3):
         emitter.put("dag", f"run{number}", "success", None)
     assert emitter.dropped == 3
+
+
+def test_runs_that_found_no_room_in_the_queue_are_sent_by_the_next_catch_up(settings, topic, run_dag, unique_name):
+    lineage_runs.acknowledge(settings.instance, datetime.now(UTC) - timedelta(seconds=1))
+    emitter = Emitter(LineageHook(replace(settings, queue_size=1)), box=lambda: topic)
+    own = []
+    for number in range(2):
+        with DAG(f"{unique_name}_{number}", schedule=None) as dag:
+
+            @task(inlets=[Asset("kafka://b:9092/orders")], outlets=[Asset("hdfs://nn/orders")])
+            def copy():
+                return None
+
+            copy()
+        run = run_dag(dag).run
+        own.append((run.dag_id, run.run_id))
+        emitter.put(run.dag_id, run.run_id, "success", None)
+    assert emitter.dropped == 1
+
+    def told():
+        found = [(m["job"]["dag_id"], m["run"]["run_id"]) for m in messages(topic, "run")]
+        return [run for run in found if run[0].startswith(unique_name)]
+
+    emitter.step(0.1)
+    assert told() == own[:1]
+    emitter.want_catch_up()
+    emitter.step(0.1)
+    assert told() == own
 
 
 def test_a_listener_copies_a_dag_of_1000_tasks_in_milliseconds(settings):

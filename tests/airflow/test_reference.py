@@ -32,7 +32,7 @@ def first_cells(page: str, after: str = "") -> list[str]:
 
 
 def quoted_first(text: str) -> list[str]:
-    cells = re.findall(r"^\| (`[^|]*`)(?: \([^|]*\))? \|", text, flags=re.MULTILINE)
+    cells = re.findall(r"^\| (?:✎ )?(`[^|]*`)(?: \([^|]*\))? \|", text, flags=re.MULTILINE)
     return [name for cell in cells for name in re.findall(r"`([^`]*)`", cell)]
 
 

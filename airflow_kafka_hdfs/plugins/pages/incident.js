@@ -109,7 +109,7 @@ class Incident {
         ["What", span],
         ["Owner", (step) => listed(step.job.owners)],
         ["", (step) => (step.circle ? h("span", { class: "flag failing", title: "It feeds itself through others: no order is right" }, "circle") : "")],
-        ["", (step) => h("button", { type: "button", disabled: !step.job.link, onclick: () => this.#confirm("rerun", { ...this.asked, dag_ids: [step.job.dag_id] }, "Run again", (would) => would.run.map((one) => `${one.job.dag_id}: ${one.how}, ${plural(one.run_ids.length, "run")}`)) }, "Run again …")],
+        ["", (step) => h("button", { type: "button", disabled: !step.job.link, onclick: () => this.#confirm("rerun", { ...this.asked, dag_ids: [step.job.dag_id] }, "Run again", (would) => [...would.run.map((one) => `${one.job.dag_id}: ${one.how}, ${plural(one.run_ids.length, "run")}`), ...would.resume.map((dag) => `${dag}: resume, since this repair has paused it`)]) }, "Run again …")],
       ],
       steps,
     );
