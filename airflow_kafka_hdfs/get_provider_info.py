@@ -56,12 +56,13 @@ def get_provider_info() -> dict[str, Any]:
                         "default": "5",
                     },
                     "tiers": {
-                        "description": "How records may be taken: compiled, numpy, reference (record by record), with "
-                        "commas between them. The fastest one that is there is used; a single name forces it.",
+                        "description": "How records may be taken: direct, compiled, numpy, reference (record by "
+                        "record), with commas between them. The fastest one that is there is used; a single name "
+                        "forces it.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "numpy, reference",
-                        "default": "compiled, numpy, reference",
+                        "default": "direct, compiled, numpy, reference",
                     },
                     "gate_poke_interval": {
                         "description": "Seconds between two looks of a gate that waits for plans of live runs. "

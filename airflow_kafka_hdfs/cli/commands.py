@@ -44,14 +44,15 @@ def info(args: Namespace) -> None:
     from airflow.configuration import conf
 
     from airflow_kafka_hdfs import __version__
+    from airflow_kafka_hdfs.adapters.kafka.direct import direct_fault
     from airflow_kafka_hdfs.hooks.hdfs_native_form import HDFS_NATIVE_CONNECTION_TYPE
     from airflow_kafka_hdfs.hooks.schema_registry_form import SCHEMA_REGISTRY_CONNECTION_TYPE
     from airflow_kafka_hdfs.ingest.datum.tiers import list_tiers, pick
     from airflow_kafka_hdfs.operators.tables import table
 
     allowed = conf.get("kafka_hdfs", "tiers")
-    tiers = list_tiers()
-    chosen = pick(allowed)
+    tiers = list_tiers(direct_fault())
+    chosen = pick(allowed, direct_fault=direct_fault)
     parts = {name: _version(name) for name in _PARTS}
     facts = {
         "version": __version__,

@@ -57,6 +57,18 @@ class KafkaSourceHook:
 
         return KafkaReader(self.settings)
 
+    def direct_reader(self) -> RecordReader:
+        """A new reader whose values stay in the client's memory, where there is no `direct_fault`; close it."""
+        from airflow_kafka_hdfs.adapters.kafka.direct import DirectReader
+
+        return DirectReader(self.settings)
+
+    def direct_fault(self) -> str:
+        """Why the connection can't have a `direct_reader`, empty if it can. Raises ConfigError."""
+        from airflow_kafka_hdfs.adapters.kafka.direct import direct_fault
+
+        return direct_fault(self.settings)
+
     def mirror(self, group: str) -> OffsetMirror:
         """A copy of our offsets in a consumer group, for lag tools. Raises ConfigError."""
         from airflow_kafka_hdfs.adapters.kafka.mirror import GroupMirror

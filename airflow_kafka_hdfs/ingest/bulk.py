@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from operator import itemgetter
-from typing import TypeVar
 
 import numpy as np
 
@@ -23,11 +21,9 @@ from airflow_kafka_hdfs.ingest.eventtime import NO_TIMESTAMP, to_millis
 from airflow_kafka_hdfs.ingest.routes import RECODED, Route
 from airflow_kafka_hdfs.ingest.taking import BatchStep, Destination
 from airflow_kafka_hdfs.ingest.writers.files import Part
-from airflow_kafka_hdfs.ports.kafka import RecordBatch
+from airflow_kafka_hdfs.ports.kafka import RecordBatch, picked
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _NEVER = -(2**63)
 """A time outside all bounds."""
@@ -87,9 +83,8 @@ class BulkStep:
 
     def try_take(self, batch: RecordBatch, indexes: Sequence[int], values: Sequence[bytes | None]) -> Sequence[int]:
         """See `BatchStep.try_take`."""
-        mine = None if len(indexes) == len(batch) else indexes
         doubts: list[int] = []
-        shaped = _picked(values, mine)
+        shaped = picked(values, indexes)
         if self._routes.shape is not None:
             shaped, doubts = self._routes.shape(shaped)
         if self._routes.careful:
@@ -109,8 +104,8 @@ class BulkStep:
             doubts = sorted([*doubts, *packed.nulls])
         if doubts:
             return doubts
-        partitions = _picked(batch.partitions(), mine)
-        spans = self._tier.spans(packed, partitions, _picked(batch.offsets(), mine))
+        partitions = picked(batch.partitions(), indexes)
+        spans = self._tier.spans(packed, partitions, picked(batch.offsets(), indexes))
         parts = self._parts(packed, spans, shaped)
         if not self._to.files.keeps_whole(parts):
             return range(len(indexes))
@@ -130,8 +125,7 @@ class BulkStep:
             if times.on_bad is OnBadTime.KAFKA_TIME:
                 fallback = lambda i: _known(batch.record(indexes[i]).timestamp)  # noqa: E731 - a line of its own
             return Batch(values=values, fallback=fallback, tails=tails)
-        stamps = batch.timestamps()
-        stamps = stamps if len(indexes) == len(stamps) else [stamps[i] for i in indexes]
+        stamps = picked(batch.timestamps(), indexes)
         low, high = times.bounds
         if low <= NO_TIMESTAMP < high:
             stamps = [_known(stamp) for stamp in stamps]
@@ -200,13 +194,6 @@ class BulkStep:
         if not isinstance(key, placing.Place):
             raise TypeError(f"{key!r} is no place")
         return self._to.files.room(key, self._routes.schema(target))
-
-
-def _picked(column: Sequence[T], indexes: Sequence[int] | None) -> Sequence[T]:
-    """A column at some indexes, None for all of it."""
-    if indexes is None:
-        return column
-    return itemgetter(*indexes)(column) if len(indexes) > 1 else [column[i] for i in indexes]
 
 
 def _known(timestamp: int) -> int:

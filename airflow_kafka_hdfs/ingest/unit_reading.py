@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import groupby
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from airflow_kafka_hdfs.exceptions import CorruptStateError, TopicFaultError
 from airflow_kafka_hdfs.ingest.choices import OutOfRange
@@ -19,8 +18,6 @@ from airflow_kafka_hdfs.ingest.tracking import PartitionTracker
 from airflow_kafka_hdfs.ingest.writers.files import TopicFiles
 from airflow_kafka_hdfs.model import PartitionOffsets
 from airflow_kafka_hdfs.ports.kafka import RecordBatch
-
-T = TypeVar("T")
 
 
 class Step(Protocol):
@@ -115,16 +112,17 @@ class UnitReading:
         """
         if self.outcome is not None or self._step is None:
             return 0
-        partitions, offsets, values = batch.partitions(), batch.offsets(), batch.values()
-        runs = _runs(_picked(partitions, indexes), _picked(offsets, indexes), _picked(values, indexes))
+        values = batch.values()
+        runs = batch.runs(indexes, values)
         whole = all(p in self.trackers and self.trackers[p].fits(*run[:3]) for p, run in runs.items())
-        wanted = indexes if whole else self._wanted(indexes, partitions, offsets, values)
+        wanted = indexes if whole else self._wanted(indexes, batch, values)
         taken = self._step.take(batch, wanted, values)
         done = wanted[: taken.count]
         if whole and len(done) == len(wanted):
             for partition, run in runs.items():
                 self.trackers[partition].took(*run)
         else:
+            partitions, offsets = batch.partitions(), batch.offsets()
             for i in done:
                 self.trackers[partitions[i]].took(offsets[i], offsets[i], 1, len(values[i] or b""))
         if taken.fault is not None:
@@ -222,13 +220,8 @@ class UnitReading:
             detail=self.detail,
         )
 
-    def _wanted(
-        self,
-        indexes: Sequence[int],
-        partitions: Sequence[int],
-        offsets: Sequence[int],
-        values: Sequence[bytes | None],
-    ) -> list[int]:
+    def _wanted(self, indexes: Sequence[int], batch: RecordBatch, values: Sequence[bytes | None]) -> list[int]:
+        partitions, offsets = batch.partitions(), batch.offsets()
         cursors = {partition: tracker.cursor() for partition, tracker in self.trackers.items()}
         return [
             i
@@ -236,35 +229,6 @@ class UnitReading:
             if (p := partitions[i]) in cursors
             and self.trackers[p].wanted(offsets[i], len(values[i] or b""), cursors[p])
         ]
-
-
-def _picked(column: Sequence[T], indexes: Sequence[int]) -> Sequence[T]:
-    return column if len(indexes) == len(column) else [column[i] for i in indexes]
-
-
-def _runs(
-    partitions: Sequence[int], offsets: Sequence[int], values: Sequence[bytes | None]
-) -> dict[int, tuple[int, int, int, int]]:
-    """Partition -> first offset, last offset, how many, bytes of their values.
-
-    Clients hand out long stretches of one partition, so the work of the interpreter is per stretch, not per record.
-    """
-    runs: dict[int, tuple[int, int, int, int]] = {}
-    at = 0
-    for partition, stretch in groupby(partitions):
-        end = at + len(list(stretch))
-        size = _size(values[at:end])
-        first, _, count, before = runs.get(partition, (offsets[at], 0, 0, 0))
-        runs[partition] = first, offsets[end - 1], count + end - at, before + size
-        at = end
-    return runs
-
-
-def _size(values: Sequence[bytes | None]) -> int:
-    try:
-        return sum(map(len, values))  # type: ignore[arg-type] # a null value is rare and raises
-    except TypeError:
-        return sum(len(value) for value in values if value is not None)
 
 
 def _records(files: Sequence[FileEntry]) -> Mapping[int, int]:

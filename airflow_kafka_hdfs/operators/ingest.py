@@ -166,9 +166,9 @@ class KafkaToHdfsExtractOperator(IngestOperator):
 
     def execute(self, context: AirflowContext) -> dict[str, Any]:
         """What became of the task's units."""
-        from airflow_kafka_hdfs.ingest.datum.tiers import pick
+        from airflow_kafka_hdfs.ingest.datum.tiers import DIRECT, pick
         from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
-        from airflow_kafka_hdfs.operators.ports import open_codecs, open_sources, task_context
+        from airflow_kafka_hdfs.operators.ports import open_codecs, open_kafka, open_sources, task_context
 
         unit = self.work_unit
         config = self.config(limits=limits_of(context["params"]))
@@ -178,7 +178,8 @@ class KafkaToHdfsExtractOperator(IngestOperator):
         states = context.get("task_state_store")
         tries = Tries(states, plan.plan, unit["task"])
         died = tries.died_in()
-        tier = pick(conf.get("kafka_hdfs", "tiers"), below=died)
+        kafka = open_kafka(config)
+        tier = pick(conf.get("kafka_hdfs", "tiers"), below=died, direct_fault=kafka.direct_fault)
         way = "reference" if tier is None else tier.name
         if died:
             self.log.warning("an attempt at this task died without a word in tier %s: going on with %s", died, way)
@@ -192,7 +193,7 @@ class KafkaToHdfsExtractOperator(IngestOperator):
         seconds = conf.getfloat("kafka_hdfs", "progress_interval")
         options = replace(options, reading=replace(options.reading, progress_seconds=seconds))
         with tries.noted(way):
-            done = extract(ctx, open_sources(config), plan, unit["task"], options)
+            done = extract(ctx, open_sources(config, kafka, direct=way == DIRECT), plan, unit["task"], options)
         report_extract(ctx.pipeline, ctx.clock.monotonic() - started)
         result = {"plan": plan.plan, "task": unit["task"], **_told_of(done.manifest)}
         if done.faults:

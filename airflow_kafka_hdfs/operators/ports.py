@@ -54,8 +54,18 @@ def task_context(config: IngestConfig, run: RunRef, airflow_context: Any) -> Con
     return open_context(config, run, TaskRunStates(airflow_context["ti"].get_dagrun_state, run))
 
 
-def open_sources(config: IngestConfig) -> Sources:
+def open_kafka(config: IngestConfig) -> KafkaSourceHook:
+    """The Kafka connection of an ingestion; it is looked up once somebody asks for something."""
+    return KafkaSourceHook(config.kafka_conn_id, config.kafka_config)
+
+
+def open_sources(config: IngestConfig, kafka: KafkaSourceHook | None = None, *, direct: bool = False) -> Sources:
     """Kafka, registry and Avro codec.
+
+    Args:
+        config: of the pipeline.
+        kafka: its connection, where it was opened before.
+        direct: whether values stay in the Kafka client's memory.
 
     Raises:
         ConfigError: a connection that can't be used, a client setting that breaks exactness, or a file format whose
@@ -65,10 +75,10 @@ def open_sources(config: IngestConfig) -> Sources:
 
     if FileFormat.PARQUET in _used(config, "file_format", config.base.config.file_format):
         require_parquet()
-    kafka = KafkaSourceHook(config.kafka_conn_id, config.kafka_config)
+    kafka = kafka or open_kafka(config)
     return Sources(
         catalog=kafka.catalog(),
-        open_reader=kafka.reader,
+        open_reader=kafka.direct_reader if direct else kafka.reader,
         registry=_open_registry(config),
         codec=FastavroCodec(),
     )
@@ -83,7 +93,7 @@ def open_codecs() -> Codecs:
 
 def open_mirror(config: IngestConfig, group: str) -> OffsetMirror:
     """A copy of our offsets in a consumer group."""
-    return KafkaSourceHook(config.kafka_conn_id, config.kafka_config).mirror(group)
+    return open_kafka(config).mirror(group)
 
 
 def probe_stores(ctx: Context) -> None:

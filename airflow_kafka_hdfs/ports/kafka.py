@@ -6,9 +6,13 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple, Protocol, TypeVar
 
 from airflow_kafka_hdfs.model import ConsumerRecord, PartitionOffsets, TopicInfo, TopicPartition
+
+T = TypeVar("T")
 
 
 class Fault(StrEnum):
@@ -72,6 +76,29 @@ class TopicCatalog(Protocol):
         """
 
 
+class Run(NamedTuple):
+    """Records of one partition in a batch: first and last offset, how many, bytes of their values."""
+
+    first: int
+    last: int
+    records: int
+    size: int
+
+
+class ClientValues(Sequence["bytes | None"]):
+    """A column of values that lie in the memory of the Kafka client; one becomes an object when it is asked for."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def only(self, indexes: Sequence[int]) -> ClientValues:
+        """The values at some indexes."""
+
+    @abstractmethod
+    def slices(self) -> object:
+        """Where they lie: a capsule as `slices.h` beside this module has it, which keeps them where they are."""
+
+
 class RecordBatch(Protocol):
     """Records of one poll as columns, in the order of arrival; offsets of one partition ascend.
 
@@ -95,7 +122,17 @@ class RecordBatch(Protocol):
 
     @abstractmethod
     def values(self) -> Sequence[bytes | None]:
-        """Value of each record, None for a null value."""
+        """Value of each record, None for a null value; perhaps `ClientValues`."""
+
+    def runs(self, indexes: Sequence[int], values: Sequence[bytes | None]) -> Mapping[int, Run]:
+        """What each partition has of the records at some indexes.
+
+        Args:
+            indexes: ascending; all of one topic.
+            values: the batch's column of values, made once.
+        """
+        columns = self.partitions(), self.offsets(), values
+        return _runs(*(picked(column, indexes) for column in columns))  # type: ignore[arg-type] # in this order
 
     @abstractmethod
     def timestamps(self) -> Sequence[int]:
@@ -171,3 +208,32 @@ class OffsetMirror(Protocol):
     @abstractmethod
     def copy(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Set the next offset to be read of each partition. Returns whether all were taken; trouble is logged."""
+
+
+def picked(column: Sequence[T], indexes: Sequence[int]) -> Sequence[T]:
+    """A column at some ascending indexes."""
+    if len(indexes) == len(column):
+        return column
+    if isinstance(column, ClientValues):
+        return column.only(indexes)  # type: ignore[return-value] # T is bytes or None then
+    return itemgetter(*indexes)(column) if len(indexes) > 1 else [column[i] for i in indexes]
+
+
+def _runs(partitions: Sequence[int], offsets: Sequence[int], values: Sequence[bytes | None]) -> dict[int, Run]:
+    """Clients hand out long stretches of one partition, so the interpreter's work is per stretch, not per record."""
+    runs: dict[int, Run] = {}
+    at = 0
+    for partition, stretch in groupby(partitions):
+        end = at + len(list(stretch))
+        size = _size(values[at:end])
+        first, _, count, before = runs.get(partition, (offsets[at], 0, 0, 0))
+        runs[partition] = Run(first, offsets[end - 1], count + end - at, before + size)
+        at = end
+    return runs
+
+
+def _size(values: Sequence[bytes | None]) -> int:
+    try:
+        return sum(map(len, values))  # type: ignore[arg-type] # a null value is rare and raises
+    except TypeError:
+        return sum(len(value) for value in values if value is not None)

@@ -139,8 +139,8 @@ def test_runs_are_looked_up_in_the_metadata_database(airflow_db):
 def test_info_tells_versions(command):
     told = json.loads(command("info", "-o", "json", at=()))
     assert told["connection_types"] == ["hdfs_native", "schema_registry"]
-    assert told["tier"] == "compiled"
-    assert list(told["tiers"]) == ["compiled", "numpy", "reference"]
+    assert told["tier"] == "direct"
+    assert list(told["tiers"]) == ["direct", "compiled", "numpy", "reference"]
 
 
 def test_default_connections_are_those_of_the_stores():

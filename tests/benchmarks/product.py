@@ -30,6 +30,7 @@ from airflow_kafka_hdfs.ports.schemas import Compressor
 from airflow_kafka_hdfs.ports.store import StagedWriter, Store
 from tests.benchmarks.data import FRAME, Dataset
 from tests.benchmarks.measuring import Sample
+from tests.benchmarks.reading import READERS
 from tests.fakes.registry import FakeRegistry
 from tests.fakes.runtime import KnownRuns, ManualStop, RecordedProgress
 
@@ -128,12 +129,12 @@ class Product:
     arguments: dict[str, Any] = field(default_factory=dict)
     share: float = 1.0
 
-    def run(self, tier: str = "auto", task: int = 0, *, ready: Callable[[], object] = lambda: None) -> Sample:
+    def run(self, tier: str = "direct", task: int = 0, *, ready: Callable[[], object] = lambda: None) -> Sample:
         """Plan and one mapped task; the clock runs from the first record to the manifest."""
         number = next(_numbers)
         store = self.store(number)
         clockwork = Clockwork()
-        ctx, sources, config = self._ports(store, clockwork)
+        ctx, sources, config = self._ports(store, clockwork, tier)
         plan = self._plan(ctx, sources, config)
         options = ExtractOptions.of(
             config,
@@ -156,7 +157,7 @@ class Product:
         self.clean(number)
         return Sample(records, wall, cpu - clockwork.cpu, facts)
 
-    def _ports(self, store: Store, clockwork: Clockwork) -> tuple[Context, Sources, IngestConfig]:
+    def _ports(self, store: Store, clockwork: Clockwork, tier: str) -> tuple[Context, Sources, IngestConfig]:
         settings = client_settings({"bootstrap.servers": self.servers})
         registry = FakeRegistry()
         for _ in range(int.from_bytes(FRAME[1:], "big")):  # up to the id that the data carry
@@ -171,7 +172,9 @@ class Product:
         )
         sources = Sources(
             catalog=KafkaCatalog(settings),
-            open_reader=lambda: TimedReader(KafkaReader(settings), clockwork, "read"),  # type: ignore[return-value]
+            open_reader=lambda: TimedReader(  # type: ignore[return-value] # hands all else on
+                READERS.get(tier, KafkaReader)(settings), clockwork, "read"
+            ),
             registry=registry,
             codec=FastavroCodec(),
         )

@@ -18,6 +18,7 @@ from fastavro.write import Writer
 
 from airflow_kafka_hdfs import model
 from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
+from airflow_kafka_hdfs.adapters.kafka.direct import DirectReader
 from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
 from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
@@ -27,11 +28,14 @@ from airflow_kafka_hdfs.ingest.datum.packing import Batch, FixedPlaces, Packer, 
 from airflow_kafka_hdfs.ingest.datum.program import compile_program
 from airflow_kafka_hdfs.ingest.writers.columns import ParquetSinks
 from airflow_kafka_hdfs.ingest.writers.sinks import OpenAs, Sink
+from airflow_kafka_hdfs.ports.kafka import RecordReader
 from airflow_kafka_hdfs.ports.schemas import Compressor
 from tests.benchmarks.data import FRAME, PARTITIONS, Dataset
 from tests.benchmarks.measuring import Sample, Stopwatch
 
 HOUR = 3_600_000
+READERS: dict[str, Callable[[KafkaSettings], RecordReader]] = {"direct": DirectReader}
+"""Of tiers that have one of their own."""
 _numbers = itertools.count()
 
 
@@ -170,7 +174,7 @@ class Reading:
             room=room,
             bounds=(0, 4 * 10**12),
         )
-        reader = KafkaReader(KafkaSettings({"bootstrap.servers": self.servers}))
+        reader = READERS.get(tier_name, KafkaReader)(KafkaSettings({"bootstrap.servers": self.servers}))
         watch = Stopwatch()
         total = size = 0
         reader.assign({model.TopicPartition(self.dataset.name, number): 0 for number in range(PARTITIONS)})

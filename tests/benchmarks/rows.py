@@ -35,6 +35,7 @@ ROWS = [
         under="bare first-120",
         target=0.60,
     ),
+    Row(id="direct-bare", name="direct ÷ bare, 120 B", over="direct first-120", under="bare first-120", target=1.10),
     Row(
         id="numpy-recode",
         name="numpy ÷ decode/encode, 120 B",
@@ -48,6 +49,20 @@ ROWS = [
         over="compiled first-120",
         under="recode first-120",
         target=15,
+    ),
+    Row(
+        id="direct-recode",
+        name="direct ÷ decode/encode, 120 B",
+        over="direct first-120",
+        under="recode first-120",
+        target=28,
+    ),
+    Row(
+        id="direct-compiled",
+        name="direct ÷ compiled, 120 B",
+        over="direct first-120",
+        under="compiled first-120",
+        target=1.5,
     ),
     Row(
         id="compiled-numpy",
@@ -88,6 +103,13 @@ ROWS = [
         under="bare last-120",
         target=0.60,
     ),
+    Row(
+        id="direct-bare-last",
+        name="direct ÷ bare, time last",
+        over="direct last-120",
+        under="bare last-120",
+        target=1.10,
+    ),
     Row(id="numpy-bare-2k", name="numpy ÷ bare, 2 KB", over="numpy first-2k", under="bare first-2k", target=0.45),
     Row(
         id="compiled-bare-2k",
@@ -96,6 +118,7 @@ ROWS = [
         under="bare first-2k",
         target=0.55,
     ),
+    Row(id="direct-bare-2k", name="direct ÷ bare, 2 KB", over="direct first-2k", under="bare first-2k", target=0.90),
     Row(id="tuned-default", name="tuned ÷ default client", over="bare first-120", under="untuned first-120", target=3),
     Row(
         id="parquet-dicts",
@@ -160,6 +183,21 @@ ROWS = [
         unit="s",
         better="lower",
         value=lambda sample: sample.facts["tail"],
+    ),
+    *(
+        Row(
+            id=f"direct-{row}",
+            name=name,
+            over="half direct first-120",
+            target=target,
+            unit=unit,
+            better="lower",
+            value=partial(_fact, fact),
+        )
+        for row, name, target, unit, fact in (
+            ("fetched-wanted", "direct: fetched ÷ wanted", 1.05, "x", "delivered"),
+            ("after-last", "direct: time after the last wanted message", 0.2, "s", "tail"),
+        )
     ),
     Row(
         id="memory",
@@ -244,6 +282,7 @@ def kafka_cases(topics: Mapping[str, Reading]) -> dict[str, Case]:
         found[f"bare {name}"] = reading.bare
         found[f"numpy {name}"] = partial(reading.extract, "numpy")
         found[f"compiled {name}"] = partial(reading.extract, "compiled")
+        found[f"direct {name}"] = partial(reading.extract, "direct")
     for name in ("first-120", "first-2k"):
         whole = topics[name]
         found[f"parquet {name}"] = partial(whole.columns, "compiled")
@@ -280,7 +319,9 @@ def product_cases(servers: str, folder: Path, hdfs: HdfsCluster | None) -> dict[
     for name, dataset in datasets(1).items():
         product = Product(servers, dataset, local, clean)
         found[f"product local {name}"] = product.run
-        found[f"half {name}"] = dataclasses.replace(product, share=0.5).run
+        half = dataclasses.replace(product, share=0.5)
+        found[f"half {name}"] = partial(half.run, "compiled")
+        found[f"half direct {name}"] = half.run
         found[f"worker {name}"] = partial(work, servers, name, folder, 1)
         found[f"two workers {name}"] = partial(work, servers, name, folder, 2)
         found[f"folders {name}"] = partial(work, servers, name, folder, 1, {"granularity": "minutely"})

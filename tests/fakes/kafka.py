@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.model import ConsumerRecord, PartitionOffsets, TimestampType, TopicInfo, TopicPartition
-from airflow_kafka_hdfs.ports.kafka import Fault, Poll, RecordReader, TopicCatalog
+from airflow_kafka_hdfs.ports.kafka import Fault, Poll, RecordBatch, RecordReader, TopicCatalog
 from tests.fakes.kafka_parts import Entry, FakeBatch, FakeMirror, Log, Topic
 from tests.fakes.runtime import ManualClock
 
@@ -193,9 +193,14 @@ class FakeCluster:
         """A catalog of this cluster."""
         return FakeCatalog(self)
 
-    def reader(self, *, records_per_partition: int = 1_000_000) -> FakeReader:
+    def reader(
+        self,
+        *,
+        records_per_partition: int = 1_000_000,
+        batch_of: Callable[[Sequence[ConsumerRecord]], RecordBatch] = FakeBatch,
+    ) -> FakeReader:
         """A reader of this cluster that takes at most so many records of one partition per poll."""
-        return FakeReader(self, records_per_partition)
+        return FakeReader(self, records_per_partition, batch_of)
 
     def _append(
         self,
@@ -312,8 +317,14 @@ class FakeCatalog(TopicCatalog):
 class FakeReader(RecordReader):
     """Reads by topic name, as librdkafka does: a topic made anew under the name is read on without a word."""
 
-    def __init__(self, cluster: FakeCluster, records_per_partition: int) -> None:
+    def __init__(
+        self,
+        cluster: FakeCluster,
+        records_per_partition: int,
+        batch_of: Callable[[Sequence[ConsumerRecord]], RecordBatch],
+    ) -> None:
         self._cluster = cluster
+        self._batch_of = batch_of
         self._per_partition = records_per_partition
         self._positions: dict[TopicPartition, int] = {}
         self._paused: set[TopicPartition] = set()
@@ -372,7 +383,7 @@ class FakeReader(RecordReader):
             self._read(tp, log, room, records, positions)
         if not (records or positions or out_of_range or faults):
             self._cluster.clock.sleep(timeout)
-        return Poll(batch=FakeBatch(records), positions=positions, out_of_range=out_of_range, faults=faults)
+        return Poll(batch=self._batch_of(records), positions=positions, out_of_range=out_of_range, faults=faults)
 
     def trouble(self) -> str:
         return "the fake cluster is down" if self._cluster.down else ""

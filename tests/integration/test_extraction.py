@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import time
 from collections import Counter
 from pathlib import Path
 
+import fastavro
 import pytest
 from confluent_kafka import Producer
 
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
 from airflow_kafka_hdfs.adapters.kafka.catalog import KafkaCatalog
+from airflow_kafka_hdfs.adapters.kafka.direct import DirectReader
 from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
 from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
 from airflow_kafka_hdfs.adapters.runtime import RandomIds, SystemClock, ThreadWorkers
@@ -30,6 +33,7 @@ from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Outcome, UnitResult
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
 from airflow_kafka_hdfs.model import RunRef
+from airflow_kafka_hdfs.operators.reporting import ways_of
 from tests.fakes.registry import FakeRegistry
 from tests.fakes.runtime import KnownRuns, ManualStop, RecordedProgress
 from tests.stack.kafka import KafkaCluster
@@ -43,9 +47,17 @@ class Pipeline:
     """One topic of a real broker, one folder of a real disk."""
 
     def __init__(
-        self, kafka: KafkaCluster, topic: str, folder: Path, *, client: dict | None = None, store=None, **arguments
+        self,
+        kafka: KafkaCluster,
+        topic: str,
+        folder: Path,
+        *,
+        tier: str = "auto",
+        client: dict | None = None,
+        store=None,
+        **arguments,
     ) -> None:
-        self.kafka, self.topic = kafka, topic
+        self.kafka, self.topic, self.tier = kafka, topic, tiers.choose(tier)
         self.registry = FakeRegistry()
         self.schema_id = self.registry.register(topic, EVENT)
         settings = client_settings(client or {"bootstrap.servers": kafka.bootstrap_servers})
@@ -60,7 +72,7 @@ class Pipeline:
         )
         self.sources = Sources(
             catalog=KafkaCatalog(settings),
-            open_reader=lambda: KafkaReader(settings),
+            open_reader=lambda: (DirectReader if self.tier.name == "direct" else KafkaReader)(settings),
             registry=self.registry,
             codec=FastavroCodec(),
         )
@@ -87,9 +99,14 @@ class Pipeline:
             codecs=StandardCodecs(),
             stop=ManualStop(),
             progress=RecordedProgress(),
-            tier=tiers.choose(),
+            tier=self.tier,
         )
-        return extract(self.ctx, self.sources, plan, 0, options)
+        self.last = extract(self.ctx, self.sources, plan, 0, options)
+        return self.last
+
+    def ways(self) -> dict[str, int]:
+        """How many records took which way in the last extract."""
+        return ways_of(self.last.manifest.metrics)
 
     def value(self, number: int) -> bytes:
         return confluent(self.schema_id, event(number, NOW + number % 3 * HOUR))
@@ -135,10 +152,10 @@ class Pipeline:
         return found
 
 
-@pytest.fixture
-def pipeline(kafka_single: KafkaCluster, unique_name: str, tmp_path: Path) -> Pipeline:
+@pytest.fixture(params=["compiled", "direct"])
+def pipeline(request: pytest.FixtureRequest, kafka_single: KafkaCluster, unique_name: str, tmp_path: Path) -> Pipeline:
     kafka_single.create_topic(unique_name, PARTITIONS)
-    return Pipeline(kafka_single, unique_name, tmp_path / "data")
+    return Pipeline(kafka_single, unique_name, tmp_path / "data", tier=request.param)
 
 
 def test_committed_records_are_written_once_and_everything_else_is_a_seen_gap(pipeline):
@@ -149,11 +166,35 @@ def test_committed_records_are_written_once_and_everything_else_is_a_seen_gap(pi
     pipeline.produce(range(9_000, 9_100))
     (unit,) = pipeline.extract(plan).manifest.units
     assert unit.outcome is Outcome.DONE
+    assert pipeline.ways() == {pipeline.tier.name: 3_000}
     assert (unit.counts.written, unit.counts.quarantined) == (3_000, 0)
     assert unit.counts.gaps == 300 + 3 * PARTITIONS
     finish(pipeline.ctx, plan, pipeline.config.commit_policy([pipeline.topic]))
     assert judge(pipeline.ctx, plan).is_green
     assert pipeline.published() == Counter(range(3_000))
+
+
+def test_bad_records_among_good_ones_go_to_the_quarantine_with_all_that_kafka_knows_of_them(pipeline):
+    pipeline.produce(range(1_000))
+    producer = Producer({"bootstrap.servers": pipeline.kafka.bootstrap_servers, "log_level": 0})
+    for number in range(5):
+        value = pipeline.value(number)[: -number or None] + b"!"
+        producer.produce(pipeline.topic, value, b"bad-%d" % number, number % 2, headers=[("n", b"%d" % number)])
+    assert producer.flush(30) == 0
+    pipeline.produce(range(1_000, 2_000))
+    plan = pipeline.plan()
+    (unit,) = pipeline.extract(plan).manifest.units
+    assert (unit.outcome, unit.counts.written, unit.counts.quarantined) == (Outcome.DONE, 2_000, 5)
+    (entry,) = [entry for entry in unit.files if entry.quarantine]
+    content = Path(pipeline.store.root.removeprefix("file://")).joinpath(entry.staged).read_bytes()
+    bad = sorted(fastavro.reader(io.BytesIO(content)), key=lambda record: record["key"])
+    assert [record["key"] for record in bad] == [b"bad-%d" % number for number in range(5)]
+    assert [record["headers"] for record in bad] == [[{"key": "n", "value": b"%d" % n}] for n in range(5)]
+    assert [record["value"] for record in bad] == [
+        pipeline.value(number)[: -number or None] + b"!" for number in range(5)
+    ]
+    finish(pipeline.ctx, plan, pipeline.config.commit_policy([pipeline.topic]))
+    assert pipeline.published() == Counter(range(2_000))
 
 
 def test_ranges_with_holes_between_them_are_read_by_seeking(pipeline):

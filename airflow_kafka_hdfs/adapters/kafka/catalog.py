@@ -74,7 +74,7 @@ class KafkaCatalog(TopicCatalog):
         self, settings: KafkaSettings, *, timeout: float = 30.0, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         config = settings.for_admin()
-        self._servers = config.get("bootstrap.servers") or config.get("metadata.broker.list")
+        self._servers = settings.servers
         self._trouble = Trouble(config.get("error_cb"), settings.hide)
         self._timeout = timeout
         self._sleep = sleep

@@ -74,6 +74,21 @@ def no_answer(text: str) -> KafkaError:
     return KafkaError(KafkaError._TIMED_OUT, text)
 
 
+def refused(text: str) -> KafkaError:
+    """A property, or a whole configuration, that the client does not take."""
+    return KafkaError(KafkaError._INVALID_ARG, text)
+
+
+def is_fatal(error: KafkaError) -> bool:
+    """Whether the client can do nothing any more; messages tell it by their code alone."""
+    return error.fatal() or error.code() == KafkaError._FATAL
+
+
+def is_purged(code: int) -> bool:
+    """Whether a message comes back because it was thrown away unsent."""
+    return code == KafkaError._PURGE_QUEUE
+
+
 def fault_of(error: KafkaError) -> Fault | None:
     """The lasting fault of one topic or partition that the code tells, None if waiting may cure it."""
     return _FAULTS.get(error.code())

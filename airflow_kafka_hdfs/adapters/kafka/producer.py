@@ -26,7 +26,7 @@ class CheckedProducer:
     def __init__(self, settings: KafkaSettings, *, timeout: float = 30.0) -> None:
         config = settings.for_producer()
         self._trouble = Trouble(config.get("error_cb"), settings.hide)
-        self._servers = config.get("bootstrap.servers") or config.get("metadata.broker.list")
+        self._servers = settings.servers
         self._timeout = timeout
         delivery = {"delivery.timeout.ms": int(timeout * 1000), "error_cb": self._trouble.note}
         self._producer = settings.make(Producer, {**config, **delivery})

@@ -96,6 +96,11 @@ class KafkaSettings:
         shown = {name: "***" if is_secret(name) else value for name, value in self.values.items()}
         return f"KafkaSettings({shown})"
 
+    @property
+    def servers(self) -> object:
+        """The brokers to start from."""
+        return self.values.get("bootstrap.servers") or self.values.get("metadata.broker.list")
+
     def for_consumer(self) -> dict[str, Any]:
         """What a consumer understands."""
         fixed = {name: value for name, (value, _) in FIXED.items() if name != "auto.commit.enable"}
@@ -179,6 +184,11 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
+def is_callback(name: str) -> bool:
+    """Whether the value of a property is something to be called."""
+    return _CALLBACK.search(name) is not None
+
+
 class _OncePerMinute(logging.Filter):
     """Passes what differs in more than its numbers from all that passed within a minute.
 
@@ -231,9 +241,9 @@ def _is_safe(name: str, value: Any) -> bool:
 
 
 def _check_type(name: str, value: Any) -> None:
-    fits = callable(value) if _CALLBACK.search(name) else isinstance(value, str | int | float)
+    fits = callable(value) if is_callback(name) else isinstance(value, str | int | float)
     if not fits:
-        allowed = "a callable" if _CALLBACK.search(name) else "text, a number, true or false"
+        allowed = "a callable" if is_callback(name) else "text, a number, true or false"
         raise ConfigError(name, "***" if is_secret(name) else value, allowed)
 
 

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "../../ports/slices.h"
+
 enum {
     OP_END, OP_SKIP, OP_BOOL, OP_INT, OP_LONG, OP_BYTES, OP_STRING, OP_ENUM, OP_UNION, OP_JUMP, OP_ARRAY, OP_NEXT,
     OP_CALL, OP_RET, OP_TIME_INT, OP_TIME_LONG, OP_TIME_TEXT
@@ -357,6 +359,7 @@ typedef struct {
 typedef struct {
     /* arguments */
     PyObject *values, *text_time, *decode_error, *fallback, *place, *tails;
+    const Slices *slices; /* of the values; NULL where they are a tuple */
     const int64_t *times;
     int64_t low, high;
     Py_ssize_t frame_size, count;
@@ -542,26 +545,40 @@ add_row(Work *work, Py_ssize_t index, int64_t millis)
     return 0;
 }
 
+/* A value: 1, or 0 for a null value, or -1 on error. */
+static int
+read_value(const Work *work, Py_ssize_t index, const char **data, Py_ssize_t *size)
+{
+    if (work->slices) {
+        const Slice *slice = &work->slices->items[index];
+        *data = slice->data;
+        *size = (Py_ssize_t)slice->size;
+        return slice->data != NULL;
+    }
+    PyObject *value = PyTuple_GetItem(work->values, index);
+    if (value == Py_None) {
+        return 0;
+    }
+    return value && !PyBytes_AsStringAndSize(value, (char **)data, size) ? 1 : -1;
+}
+
 /* Walk all rows and sort them into groups: SOUND, FOREIGN or ERROR. */
 static int
 walk_rows(Work *work)
 {
     const Route *route = NULL;
     for (Py_ssize_t i = 0; i < work->count; i++) {
-        PyObject *value = PyTuple_GetItem(work->values, i);
         Row *row = &work->rows[i];
-        char *data;
+        const char *data;
         Py_ssize_t size;
         work->slots[i] = -1;
         work->found[i] = 0;
-        if (value == Py_None) {
-            if (append_index(work->nulls, i)) {
-                return ERROR;
-            }
-            continue;
-        }
-        if (!value || PyBytes_AsStringAndSize(value, &data, &size)) {
+        int is_there = read_value(work, i, &data, &size);
+        if (is_there < 0 || (!is_there && append_index(work->nulls, i))) {
             return ERROR;
+        }
+        if (!is_there) {
+            continue;
         }
         int verdict = LEFT_OVER;
         int64_t millis = 0;
@@ -701,7 +718,8 @@ read_route(PyObject *item, Route *route, Py_ssize_t frame_size)
 PyDoc_STRVAR(pack_doc,
 "pack(values, routes, frame_size, times, fallback, text_time, decode_error, tails, low, high, place)\n"
 "\n"
-"values, routes, tails: tuples. A route is (frame, code or None, has_time, lead, tail, sized, utf8, refused, target).\n"
+"values: a tuple, or a capsule as in ports/slices.h. routes, tails: tuples. A route is (frame, code or None, has_time,\n"
+"lead, tail, sized, utf8, refused, target).\n"
 "times: None or a buffer of 64-bit milliseconds. place(target, millis) gives (start, end, slot, fill, limit).\n"
 "Returns None if a frame has no route, else (slots, times, groups, left over, nulls); slots are 32-bit numbers, times\n"
 "64-bit milliseconds, a group is (count, size, least, greatest, [(bytes, count), ...]).");
@@ -714,14 +732,22 @@ pack(PyObject *Py_UNUSED(module), PyObject *args)
     Py_buffer buffer = {0};
     long long low, high;
     memset(&work, 0, sizeof work);
-    if (!PyArg_ParseTuple(args, "O!O!nOOOOOLLO", &PyTuple_Type, &work.values, &PyTuple_Type, &routes, &work.frame_size,
-                          &times, &work.fallback, &work.text_time, &work.decode_error, &work.tails, &low, &high,
+    if (!PyArg_ParseTuple(args, "OO!nOOOOOLLO", &work.values, &PyTuple_Type, &routes, &work.frame_size, &times,
+                          &work.fallback, &work.text_time, &work.decode_error, &work.tails, &low, &high,
                           &work.place)) {
         return NULL;
     }
     work.low = low;
     work.high = high;
-    work.count = PyTuple_Size(work.values);
+    if (PyTuple_Check(work.values)) {
+        work.count = PyTuple_Size(work.values);
+    } else {
+        work.slices = PyCapsule_GetPointer(work.values, SLICES_NAME);
+        if (!work.slices) {
+            return NULL;
+        }
+        work.count = (Py_ssize_t)work.slices->count;
+    }
     work.route_count = PyTuple_Size(routes);
     if (work.tails != Py_None && (!PyTuple_Check(work.tails) || PyTuple_Size(work.tails) != work.count)) {
         PyErr_SetString(PyExc_ValueError, "tails: expected a tuple with one item per value");
@@ -816,15 +842,53 @@ add_to_span(Span *spans, Py_ssize_t *known, Py_ssize_t *latest, int32_t slot, in
     spans[at].greatest = time > spans[at].greatest ? time : spans[at].greatest;
 }
 
+/* A column of numbers: a list, or a buffer of 64-bit numbers. */
+typedef struct {
+    PyObject *list;
+    Py_buffer buffer;
+} Numbers;
+
 static int
-item_as_long(PyObject *list, Py_ssize_t index, int64_t *out)
+open_numbers(Numbers *self, PyObject *source, Py_ssize_t count)
 {
-    PyObject *item = PyList_GetItem(list, index);
+    Py_ssize_t size;
+    memset(self, 0, sizeof *self);
+    if (PyList_Check(source)) {
+        self->list = source;
+        size = PyList_Size(source);
+    } else if (PyObject_GetBuffer(source, &self->buffer, PyBUF_SIMPLE)) {
+        return -1;
+    } else {
+        size = self->buffer.len % (Py_ssize_t)sizeof(int64_t) ? -1 : self->buffer.len / (Py_ssize_t)sizeof(int64_t);
+    }
+    if (size != count) {
+        PyErr_Format(PyExc_ValueError, "%zd slots, a column of %zd numbers", count, size);
+        return -1;
+    }
+    return 0;
+}
+
+static int
+read_number(const Numbers *self, Py_ssize_t index, int64_t *out)
+{
+    if (!self->list) {
+        *out = ((const int64_t *)self->buffer.buf)[index];
+        return 0;
+    }
+    PyObject *item = PyList_GetItem(self->list, index);
     if (!item) {
         return -1;
     }
     *out = PyLong_AsLongLong(item);
     return *out == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static void
+close_numbers(Numbers *self)
+{
+    if (self->buffer.obj) {
+        PyBuffer_Release(&self->buffer);
+    }
 }
 
 static PyObject *
@@ -846,7 +910,8 @@ build_spans(const Span *spans, Py_ssize_t count)
 PyDoc_STRVAR(spans_doc,
 "spans(slots, times, partitions, offsets)\n"
 "\n"
-"slots: a buffer of 32-bit numbers; times: one of 64-bit numbers; partitions, offsets: lists as long. Returns one\n"
+"slots: a buffer of 32-bit numbers; times: one of 64-bit numbers; partitions, offsets: lists or buffers of 64-bit\n"
+"numbers, as long. Returns one\n"
 "(slot, partition, first, last, count, least, greatest) for each slot from 0 on and each partition in it.");
 
 static PyObject *
@@ -854,7 +919,8 @@ spans(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *slots, *times, *partitions, *offsets, *result = NULL;
     Py_buffer buffer, moments;
-    if (!PyArg_ParseTuple(args, "OOO!O!", &slots, &times, &PyList_Type, &partitions, &PyList_Type, &offsets) ||
+    Numbers partition = {0}, offset = {0};
+    if (!PyArg_ParseTuple(args, "OOOO", &slots, &times, &partitions, &offsets) ||
         PyObject_GetBuffer(slots, &buffer, PyBUF_SIMPLE)) {
         return NULL;
     }
@@ -870,25 +936,28 @@ spans(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_NoMemory();
         goto done;
     }
-    if (moments.len != count * (Py_ssize_t)sizeof(int64_t) || PyList_Size(partitions) != count ||
-        PyList_Size(offsets) != count) {
-        PyErr_Format(PyExc_ValueError, "%zd slots, %zd bytes of times, %zd partitions, %zd offsets", count, moments.len,
-                     PyList_Size(partitions), PyList_Size(offsets));
+    if (moments.len != count * (Py_ssize_t)sizeof(int64_t)) {
+        PyErr_Format(PyExc_ValueError, "%zd slots, %zd bytes of times", count, moments.len);
+        goto done;
+    }
+    if (open_numbers(&partition, partitions, count) || open_numbers(&offset, offsets, count)) {
         goto done;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        int64_t partition, offset;
+        int64_t number, place;
         if (slot[i] < 0) {
             continue;
         }
-        if (item_as_long(partitions, i, &partition) || item_as_long(offsets, i, &offset)) {
+        if (read_number(&partition, i, &number) || read_number(&offset, i, &place)) {
             goto done;
         }
-        add_to_span(found, &known, &latest, slot[i], partition, offset, time[i]);
+        add_to_span(found, &known, &latest, slot[i], number, place, time[i]);
     }
     result = build_spans(found, known);
 done:
     PyMem_Free(found);
+    close_numbers(&partition);
+    close_numbers(&offset);
     PyBuffer_Release(&buffer);
     PyBuffer_Release(&moments);
     return result;

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 def pack(
-    values: tuple[bytes | None, ...],
+    values: tuple[bytes | None, ...] | object,
     routes: tuple[tuple[bytes, bytes | None, bool, bytes, bytes, bool, bool, bool, int], ...],
     frame_size: int,
     times: NDArray[np.int64] | None,
@@ -22,6 +22,10 @@ def pack(
     """Pack a batch; None if a frame has no route."""
 
 def spans(
-    slots: NDArray[np.int32], times: NDArray[np.int64], partitions: list[int], offsets: list[int], /
+    slots: NDArray[np.int32],
+    times: NDArray[np.int64],
+    partitions: list[int] | memoryview,
+    offsets: list[int] | memoryview,
+    /,
 ) -> list[tuple[int, int, int, int, int, int, int]]:
     """(slot, partition, first, last, count, least, greatest) of each group and Kafka partition."""

@@ -226,7 +226,7 @@ class Tier(Protocol):
     """A way to pack.
 
     Attributes:
-        name: `reference`, `numpy`, `compiled`.
+        name: `reference`, `numpy`, `compiled`, `direct`.
         batch_size: values per batch with which it is fastest, as long as they are small; see `batch_size`.
     """
 

@@ -1,14 +1,17 @@
 """The tiers of the fast path, from the plainest to the fastest, and the choice among them.
 
 `compiled` is there if the package was installed with a C compiler at hand or from a wheel; without it, `numpy` does
-the work. `reference` is for tests, and for an attempt after the other tiers died without a word.
+the work. `direct` is the same packing of values that stay in the Kafka client's memory; it wants a reader of its own,
+and whoever opens that reader tells whether it can be had. `reference` is for tests, and for an attempt after the other
+tiers died without a word.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 import numpy as np
@@ -27,10 +30,16 @@ from airflow_kafka_hdfs.ingest.datum.packing import (
     Span,
     Tier,
 )
+from airflow_kafka_hdfs.ports.kafka import ClientValues
+
+log = logging.getLogger(__name__)
 
 AUTO = "auto"
-NAMES = ("compiled", "numpy", "reference")
+DIRECT = "direct"
+NAMES = (DIRECT, "compiled", "numpy", "reference")
 """Fastest first."""
+
+_NO_READER = "nothing here reads the Kafka client's memory"
 
 _MODULE = "airflow_kafka_hdfs.ingest.datum._packer"
 
@@ -68,8 +77,9 @@ class CompiledTier:
         """See `Tier.pack`."""
         places = _Places(packer)
         times = None if batch.times is None else np.ascontiguousarray(batch.times, np.int64)
+        values = batch.values
         result = self.module.pack(
-            tuple(batch.values),
+            values.slices() if isinstance(values, ClientValues) else tuple(values),
             tuple(_plain(frame, route) for frame, route in packer.routes.items() if not isinstance(route, Recode)),
             packer.frame_size,
             times,
@@ -81,15 +91,15 @@ class CompiledTier:
             places.place,
         )
         if result is None:
-            return NUMPY.pack(packer, batch)
+            return _by_numpy(packer, batch)
         slots, found, groups, left_over, nulls = result
         if nulls and packer.null is not None:
-            return NUMPY.pack(packer, batch)
+            return _by_numpy(packer, batch)
         bad: tuple[Bad, ...] = ()
         if left_over:
             judged = _judge(packer, batch, left_over)
             if judged is None:
-                return NUMPY.pack(packer, batch)
+                return _by_numpy(packer, batch)
             bad = judged
         return Outcome(
             groups=[
@@ -105,7 +115,8 @@ class CompiledTier:
     def spans(self, outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -> list[dict[int, Span]]:
         """See `Tier.spans`."""
         found: list[dict[int, Span]] = [{} for _ in outcome.groups]
-        for slot, partition, *span in self.module.spans(outcome.slots, outcome.times, list(partitions), list(offsets)):
+        columns = (column if isinstance(column, memoryview) else list(column) for column in (partitions, offsets))
+        for slot, partition, *span in self.module.spans(outcome.slots, outcome.times, *columns):
             found[slot][partition] = Span(*span)
         return found
 
@@ -136,6 +147,11 @@ def _plain(
     return frame, code, has_time, route.lead, route.tail, route.sized, route.utf8, False, route.target
 
 
+def _by_numpy(packer: Packer, batch: Batch) -> Outcome:
+    """Pack with numpy, which looks at every value many times."""
+    return NUMPY.pack(packer, replace(batch, values=list(batch.values)))
+
+
 def _judge(packer: Packer, batch: Batch, left_over: list[int]) -> tuple[Bad, ...] | None:
     """Reasons of rows that C left over; None if the reference finds one of them good after all."""
     fallback = batch.fallback
@@ -163,13 +179,19 @@ class TierInfo:
     detail: str
 
 
-def list_tiers() -> list[TierInfo]:
-    """All tiers, fastest first."""
+def list_tiers(direct_fault: str = _NO_READER) -> list[TierInfo]:
+    """All tiers, fastest first.
+
+    Args:
+        direct_fault: why the Kafka client's memory can't be read, empty if it can.
+    """
     try:
         detail, available = f"extension {_load().__file__}", True
     except ImportError as error:
         detail, available = f"not built: {error}", False
+    direct_fault = direct_fault if available else detail
     return [
+        TierInfo(DIRECT, not direct_fault, direct_fault or "values stay in the Kafka client's memory"),
         TierInfo("compiled", available, detail),
         TierInfo("numpy", True, f"numpy {np.__version__}"),
         TierInfo("reference", True, "record by record, each value decoded"),
@@ -180,7 +202,8 @@ def choose(name: str = AUTO, *, below: str | None = None) -> Tier:
     """A tier.
 
     Args:
-        name: `auto` for the fastest one that is there, or one of `NAMES` to have that one and no other.
+        name: `auto` for the fastest one that is there and needs no reader of its own, or one of `NAMES` to have that
+            one and no other.
         below: with `auto`, only tiers that are plainer than this one (after an attempt died in it).
 
     Raises:
@@ -188,12 +211,12 @@ def choose(name: str = AUTO, *, below: str | None = None) -> Tier:
     """
     if name not in (AUTO, *NAMES):
         raise ConfigError("tier", name, (AUTO, *NAMES))
-    wanted = list(NAMES) if name == AUTO else [name]
+    wanted = list(NAMES[1:]) if name == AUTO else [name]
     if name == AUTO and below is not None:
-        wanted = wanted[NAMES.index(below) + 1 :] or ["reference"]
-    if wanted[0] == "compiled":
+        wanted = list(NAMES[NAMES.index(below) + 1 :]) or ["reference"]
+    if wanted[0] in (DIRECT, "compiled"):
         try:
-            return CompiledTier(_load())
+            return CompiledTier(_load(), wanted[0])
         except ImportError as error:
             if name != AUTO:
                 hint = f"the extension is not built ({error}); install with a C compiler at hand, or from a wheel"
@@ -202,28 +225,33 @@ def choose(name: str = AUTO, *, below: str | None = None) -> Tier:
     return NUMPY if wanted[0] == "numpy" else REFERENCE
 
 
-def pick(allowed: str, *, below: str = "") -> Tier | None:
+def pick(allowed: str, *, below: str = "", direct_fault: Callable[[], str] = lambda: _NO_READER) -> Tier | None:
     """The tier of a task by `[kafka_hdfs] tiers`.
 
     Args:
         allowed: names with commas between them; the fastest one that is there is taken. A single name is an order.
         below: the tier in which an attempt before this one died without a word; only plainer ones are taken then.
+        direct_fault: tells for the connection at hand what `list_tiers` wants to know; asked where it matters.
 
     Returns:
         None for `reference`: record by record, each value decoded.
 
     Raises:
-        ConfigError: an unknown name or none at all, or the only one named is not built.
+        ConfigError: an unknown name or none at all, or the only one named is not there.
     """
     names = [name.strip() for name in allowed.split(",") if name.strip()]
     if not names or not set(names) <= set(NAMES):
         raise ConfigError("[kafka_hdfs] tiers", allowed, f"one or more of {', '.join(NAMES)}")
     plainer = NAMES[NAMES.index(below) + 1 :] if below in NAMES else NAMES
     wanted = [name for name in NAMES if name in names and name in plainer and name != "reference"]
-    if names == ["compiled"] and wanted:
-        return choose("compiled")
-    there = {tier.name for tier in list_tiers() if tier.available}
-    return next((choose(name) for name in wanted if name in there), None)
+    there = {tier.name: tier for tier in list_tiers(direct_fault() if DIRECT in wanted else _NO_READER)}
+    for name in wanted:
+        if there[name].available:
+            return choose(name)
+        if len(set(names)) == 1:
+            raise ConfigError("[kafka_hdfs] tiers", allowed, "a tier that is there", f"{name}: {there[name].detail}")
+        log.info("tier %s is off: %s", name, there[name].detail)
+    return None
 
 
 def _load() -> ModuleType:

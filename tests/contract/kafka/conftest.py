@@ -9,8 +9,14 @@ from tests.stack.kafka import KafkaCluster
 
 
 @pytest.fixture
-def real_driver(secured_broker: KafkaCluster) -> RealDriver:
-    return RealDriver(secured_broker)
+def reader_name() -> str:
+    """Which reader the real driver has; tests of readers name them all."""
+    return "client"
+
+
+@pytest.fixture
+def real_driver(secured_broker: KafkaCluster, reader_name: str) -> RealDriver:
+    return RealDriver(secured_broker, reader_name)
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.services)])

@@ -13,8 +13,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AclOperation, NewPartitions
 
 from airflow_kafka_hdfs.adapters.kafka.catalog import KafkaCatalog
+from airflow_kafka_hdfs.adapters.kafka.direct import DirectReader
 from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
-from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
+from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings, client_settings
 from airflow_kafka_hdfs.model import ConsumerRecord, TopicPartition
 from airflow_kafka_hdfs.ports.kafka import Poll, RecordReader, TopicCatalog
 from tests.fakes.kafka import FakeCluster
@@ -124,11 +125,16 @@ class FakeDriver(Driver):
         return self.cluster.reader()
 
 
+READERS: dict[str, Callable[[KafkaSettings], RecordReader]] = {"client": KafkaReader, "direct": DirectReader}
+"""What reads from real brokers."""
+
+
 class RealDriver(Driver):
     """Brokers; `catalog` and `reader` come over TLS with a password."""
 
-    def __init__(self, cluster: KafkaCluster) -> None:
+    def __init__(self, cluster: KafkaCluster, reader: str = "client") -> None:
         self.cluster = cluster
+        self.make_reader = READERS[reader]
         self.cluster_id = cluster.cluster_id
         self._producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
         self.settings = client_settings(dict(cluster.secure_config(USER)))
@@ -170,7 +176,7 @@ class RealDriver(Driver):
         return KafkaCatalog(self.settings)
 
     def reader(self) -> RecordReader:
-        return KafkaReader(self.settings)
+        return self.make_reader(self.settings)
 
 
 class _RealTransaction(Transaction):

@@ -5,9 +5,21 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_hdfs.model import TimestampType, TopicPartition
-from tests.contract.kafka.drivers import Driver, Reading, until
+from tests.contract.kafka.drivers import READERS, Driver, FakeDriver, Reading, until
 
 HOUR = 3_600_000
+
+
+@pytest.fixture(params=["fake", *(pytest.param(name, marks=pytest.mark.services) for name in READERS)])
+def kafka(request: pytest.FixtureRequest) -> Driver:
+    """The fake cluster, and a real broker read by each of our readers."""
+    return FakeDriver() if request.param == "fake" else request.getfixturevalue("real_driver")
+
+
+@pytest.fixture
+def reader_name(request: pytest.FixtureRequest) -> str:
+    name: str = request.node.callspec.params["kafka"]
+    return name
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from airflow_kafka_hdfs.ingest.routes import sinks_for
 from airflow_kafka_hdfs.ingest.settings import DEFAULTS, TopicSettings, topic_settings
 from airflow_kafka_hdfs.model import RunRef
 from tests.fakes.kafka import FakeCluster, FakeReader
+from tests.fakes.kafka_parts import FakeBatch
 from tests.fakes.registry import FakeRegistry
 from tests.fakes.runtime import KnownRuns, ManualClock, ManualStop, RecordedProgress, SeededIds, SerialWorkers
 from tests.fakes.store import InMemoryStore
@@ -80,6 +81,7 @@ class Task:
     readers: list[FakeReader] = field(default_factory=list)
     max_open_files: int = 256
     per_poll: int = 1_000_000
+    batch_of: Any = FakeBatch
     seed: int = 0
     run_id: str = "run-1"
     fast: Any = field(default_factory=lambda: FAST)
@@ -111,7 +113,7 @@ class Task:
 
     def sources(self) -> Sources:
         def open_reader() -> FakeReader:
-            self.readers.append(self.cluster.reader(records_per_partition=self.per_poll))
+            self.readers.append(self.cluster.reader(records_per_partition=self.per_poll, batch_of=self.batch_of))
             return self.readers[-1]
 
         return Sources(

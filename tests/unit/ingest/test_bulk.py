@@ -16,10 +16,11 @@ from airflow_kafka_hdfs.ingest.bulk_routes import why_not
 from airflow_kafka_hdfs.ingest.datum import tiers
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
 from airflow_kafka_hdfs.ingest.records import Outcome
+from tests.fakes.librdkafka import direct_batch
 from tests.unit.ingest.datum.avro_data import damaged
 from tests.unit.ingest.extracting import EVENT, FAST, HOUR, MORNING, Task, confluent, datum, event, manifest_of
 
-STEPS = {name: bulk_steps(tiers.choose(name)) for name in ("compiled", "numpy")}
+STEPS = {name: bulk_steps(tiers.choose(name)) for name in ("direct", "compiled", "numpy")}
 GROWN = {**EVENT, "fields": [*EVENT["fields"], {"name": "n", "type": "int", "default": 7}]}
 OTHER = {**EVENT, "fields": [EVENT["fields"][0], {"name": "id", "type": "double"}, EVENT["fields"][2]]}
 TOLD = {**EVENT, "doc": "the same in other words"}
@@ -41,9 +42,11 @@ def ways(task: Task) -> Counter:
     return Counter({name.rpartition(".")[2]: m["count"] for name, m in metrics.items() if ".way." in name})
 
 
-def outcome(fast, values, *, batch, partitions, keys=(), timestamps=None, most=256, schemas=(EVENT,), **arguments):
+def outcome(tier, values, *, batch, partitions, keys=(), timestamps=None, most=256, schemas=(EVENT,), **arguments):
     """Everything that an attempt leaves, and the ways."""
-    task = Task(reading=ReadOptions(batch_records=batch), fast=fast, max_open_files=most)
+    task = Task(reading=ReadOptions(batch_records=batch), fast=STEPS.get(tier), max_open_files=most)
+    if tier == "direct":
+        task.batch_of = direct_batch
     task.topic(partitions=partitions, **arguments)
     for schema in schemas:
         task.registry.register("events", schema)
@@ -63,11 +66,11 @@ def outcome(fast, values, *, batch, partitions, keys=(), timestamps=None, most=2
 
 def same(values, *, by_value=False, **options):
     """The attempt of each tier, after a look that it left what the reference leaves."""
-    section, contents, bad, task = outcome(None, values, **options)
+    section, contents, bad, task = outcome("reference", values, **options)
     assert not ways(task) - Counter(reference=len(values))
     found = []
-    for name, step in STEPS.items():
-        other, bytes_of, bad_ones, fast = outcome(step, values, **options)
+    for name in STEPS:
+        other, bytes_of, bad_ones, fast = outcome(name, values, **options)
         assert bad_ones == bad
         if by_value:  # blocks of arrays and sizes may differ where the reference encoded anew
             assert fast.data(fast.last.units[0]) == task.data(task.last.units[0])
@@ -273,6 +276,6 @@ def test_parquet_is_taken_in_batches_unless_decimals_have_to_be_proved(logical, 
     schema = {"type": "record", "name": "R", "fields": fields}
     values = [datum({"price": bytes([i])}, schema) for i in range(50)]
     _, _, _, task = outcome(
-        STEPS["compiled"], values, batch=20, partitions=1, value_format="avro", schema=schema, file_format="parquet"
+        "compiled", values, batch=20, partitions=1, value_format="avro", schema=schema, file_format="parquet"
     )
     assert ways(task) == {way: 50}

@@ -1,4 +1,4 @@
-"""The real reader on librdkafka's own mock cluster: no Java needed, and errors can be had on demand."""
+"""The real readers on librdkafka's own mock cluster: no Java needed, and errors can be had on demand."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from airflow_kafka_hdfs.adapters.kafka.direct import DirectReader
 from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
 from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.model import TopicPartition
 
 RECORDS = 2_000
+AnyReader = KafkaReader | DirectReader
 
 
 class MockCluster:
@@ -39,14 +41,14 @@ def mock() -> MockCluster:
     return mock
 
 
-@pytest.fixture
-def reader(mock: MockCluster) -> Iterator[KafkaReader]:
-    reader = KafkaReader(client_settings({"bootstrap.servers": mock.servers}))
+@pytest.fixture(params=[KafkaReader, DirectReader])
+def reader(request: pytest.FixtureRequest, mock: MockCluster) -> Iterator[AnyReader]:
+    reader = request.param(client_settings({"bootstrap.servers": mock.servers}))
     yield reader
     reader.close()
 
 
-def read(reader: KafkaReader, starts: dict[TopicPartition, int], end: int, n: int) -> dict[TopicPartition, list]:
+def read(reader: AnyReader, starts: dict[TopicPartition, int], end: int, n: int) -> dict[TopicPartition, list]:
     reader.assign(starts)
     found: dict[TopicPartition, list] = {tp: [] for tp in starts}
     positions: dict[TopicPartition, int] = {}
@@ -66,14 +68,14 @@ def read(reader: KafkaReader, starts: dict[TopicPartition, int], end: int, n: in
 
 @pytest.mark.parametrize("n", [1, 7, 500, 5_000])
 @pytest.mark.parametrize("topics", [["one"], ["one", "two"]], ids=["one topic", "two topics"])
-def test_every_record_comes_once_and_in_order(reader: KafkaReader, n: int, topics: list[str]):
+def test_every_record_comes_once_and_in_order(reader: AnyReader, n: int, topics: list[str]):
     first = RECORDS - 300 if n == 1 else 0
     starts = {TopicPartition(topic, partition): first for topic in topics for partition in range(2)}
     wanted = [(i, b"%d" % i) for i in range(first, RECORDS)]
     assert read(reader, starts, RECORDS, n) == dict.fromkeys(starts, wanted)
 
 
-def test_the_end_of_a_range_costs_no_time_out(reader: KafkaReader):
+def test_the_end_of_a_range_costs_no_time_out(reader: AnyReader):
     """A poll with records at hand returns them at once instead of waiting for a full batch."""
     tp = TopicPartition("one", 0)
     read(reader, {tp: RECORDS - 10}, RECORDS, 500)
@@ -84,7 +86,7 @@ def test_the_end_of_a_range_costs_no_time_out(reader: KafkaReader):
     assert time.monotonic() - start < 60
 
 
-def test_an_offset_beyond_the_end_is_out_of_range(reader: KafkaReader):
+def test_an_offset_beyond_the_end_is_out_of_range(reader: AnyReader):
     lost, good = TopicPartition("one", 0), TopicPartition("one", 1)
     reader.assign({lost: RECORDS + 100, good: RECORDS})
     told: list[TopicPartition] = []
@@ -95,22 +97,24 @@ def test_an_offset_beyond_the_end_is_out_of_range(reader: KafkaReader):
     assert told == [lost]
 
 
-def test_a_fatal_state_of_the_client_is_raised(reader: KafkaReader):
+def test_a_fatal_state_of_the_client_is_raised(reader: AnyReader):
     reader.assign({TopicPartition("one", 0): 0})
-    reader._trouble.note(KafkaError(KafkaError._FATAL, "the client gave up", fatal=True))
+    reader._assigned.note(KafkaError(KafkaError._FATAL, "the client gave up", fatal=True))
     with pytest.raises(KafkaUnavailableError, match="the client gave up"):
         reader.poll(10, 0.1)
 
 
-def test_reports_about_other_partitions_are_no_faults(reader: KafkaReader):
+def test_reports_about_other_partitions_are_no_faults(reader: AnyReader):
     tp = TopicPartition("one", 0)
     reader.assign({tp: 0})
-    reader._note(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "elsewhere [0]: topic does not exist (…)"))
-    reader._note(KafkaError(KafkaError._TRANSPORT, "one [0]: connection lost"))
-    reader._note(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "something is missing"))
+    reader._assigned.note(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "elsewhere [0]: topic does not exist (…)"))
+    reader._assigned.note(KafkaError(KafkaError._TRANSPORT, "one [0]: connection lost"))
+    reader._assigned.note(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "something is missing"))
     assert reader.poll(1, 5.0).faults == {}
-    reader._note(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "one [0]: topic does not exist (…)"))
-    reader._note(KafkaError(KafkaError._UNKNOWN_PARTITION, "one [0]: desired partition is no longer available (…)"))
+    reader._assigned.note(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "one [0]: topic does not exist (…)"))
+    reader._assigned.note(
+        KafkaError(KafkaError._UNKNOWN_PARTITION, "one [0]: desired partition is no longer available (…)")
+    )
     poll = reader.poll(10, 0.1)
     assert poll.faults == {tp: "missing"}
     assert len(poll.batch) == 0

@@ -2,6 +2,7 @@
 
 import io
 import json
+from array import array
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -17,6 +18,7 @@ from airflow_kafka_hdfs.ingest.datum.container import AvroContainerWriter, encod
 from airflow_kafka_hdfs.ingest.datum.packing import Batch, FixedPlaces, Packer, Recode, Refusal, Route, Span, batch_size
 from airflow_kafka_hdfs.ingest.datum.program import compile_program
 from airflow_kafka_hdfs.ingest.datum.reference import walk
+from tests.fakes.librdkafka import direct_values
 from tests.unit.ingest.datum.avro_data import Judge, cuts, damaged, encode, laws, names_of, shapes, timed
 from tests.unit.ingest.datum.test_container import Memory, Plain
 
@@ -60,9 +62,15 @@ def plain(outcome):
 
 def pack_in_all(packer, batch):
     """The outcome, after a look that all tiers give the same."""
-    outcomes = [tier.pack(packer, batch) for tier in TIERS]
-    assert plain(outcomes[0]) == plain(outcomes[1]) == plain(outcomes[2])
+    outcomes = [tier.pack(packer, batch_for(tier, batch)) for tier in TIERS]
+    told = [plain(outcome) for outcome in outcomes]
+    assert all(one == told[0] for one in told)
     return outcomes[0]
+
+
+def batch_for(tier, batch):
+    """The batch as the tier gets it: for `direct` the values lie in foreign memory."""
+    return replace(batch, values=direct_values(batch.values)) if tier.name == "direct" else batch
 
 
 def event(text, at):
@@ -140,7 +148,8 @@ def test_files_are_the_same_for_every_tier_and_batch_cut_and_hold_what_fastavro_
 
         step = packer(route=Route(program=program), room=room, bounds=(-(2**63), 2**63 - 1))
         for at in range(0, len(values), cut):
-            for group in tier.pack(step, Batch(values=values[at : at + cut], fallback=lambda _i: 0)).groups:
+            batch = Batch(values=values[at : at + cut], fallback=lambda _i: 0)
+            for group in tier.pack(step, batch_for(tier, batch)).groups:
                 writers[group.key].extend(group.chunks)
         outs = {}
         for key, writer in writers.items():
@@ -316,9 +325,9 @@ def test_missing_times_and_wrong_tails_are_errors_in_every_tier():
     step = packer(route=Route(program=compile_program(EVENT)))
     for tier in TIERS:
         with pytest.raises(ValueError, match=r"Batch\.times is needed"):
-            tier.pack(step, Batch(values=[event("a", NOON)]))
+            tier.pack(step, batch_for(tier, Batch(values=[event("a", NOON)])))
         with pytest.raises(ValueError):
-            tier.pack(packer(), Batch(values=[event("a", NOON)], tails=[]))
+            tier.pack(packer(), batch_for(tier, Batch(values=[event("a", NOON)], tails=[])))
 
 
 def test_errors_of_the_callers_functions_come_through():
@@ -327,8 +336,9 @@ def test_errors_of_the_callers_functions_come_through():
 
     for tier in TIERS:
         for options in ({"locate": broken}, {"room": broken}, {"text_time": broken}):
+            batch = Batch(values=[event("a", "now")], fallback=lambda _i: NOON)
             with pytest.raises(RuntimeError, match="broken place"):
-                tier.pack(packer(**options), Batch(values=[event("a", "now")], fallback=lambda _i: NOON))
+                tier.pack(packer(**options), batch_for(tier, batch))
 
 
 def test_the_compiled_tier_refuses_a_place_that_does_not_hold_the_time():
@@ -345,8 +355,10 @@ def test_spans_tell_first_last_and_count_per_kafka_partition(data):
     hours = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
     values = [event(str(i), NOON + HOUR * hours[i]) for i in range(count)]
     outcome = pack_in_all(packer(), Batch(values=values))
-    found = [tier.spans(outcome, partitions, list(range(100, 100 + count))) for tier in TIERS]
-    assert found[0] == found[1] == found[2]
+    offsets = list(range(100, 100 + count))
+    found = [tier.spans(outcome, partitions, offsets) for tier in TIERS]
+    found.append(TIERS[0].spans(outcome, numbers(partitions), numbers(offsets)))
+    assert all(one == found[0] for one in found)
     for slot, by_partition in enumerate(found[0]):
         for partition in set(partitions):
             mine = [i for i in range(count) if outcome.slots[i] == slot and partitions[i] == partition]
@@ -355,16 +367,26 @@ def test_spans_tell_first_last_and_count_per_kafka_partition(data):
             assert by_partition.get(partition) == wanted
 
 
+def numbers(column):
+    """A column as the direct reader gives it."""
+    return memoryview(array("q", column))
+
+
 def test_columns_of_another_length_than_the_batch_are_refused():
     outcome = pack_in_all(packer(), Batch(values=[event("a", NOON)]))
     for partitions, offsets in (([0, 0], [1, 2]), ([0], []), ([], [])):
         for tier in TIERS:
             with pytest.raises(ValueError):
                 tier.spans(outcome, partitions, offsets)
+        with pytest.raises(ValueError):
+            TIERS[0].spans(outcome, numbers(partitions), numbers(offsets))
+    with pytest.raises(ValueError):
+        TIERS[0].spans(outcome, memoryview(b"1234"), numbers([0]))
 
 
 def test_auto_takes_the_fastest_tier_and_steps_down_after_a_death():
     assert tiers.choose().name == "compiled"
+    assert tiers.choose(below="direct").name == "compiled"
     assert tiers.choose(below="compiled").name == "numpy"
     assert tiers.choose(below="numpy").name == tiers.choose(below="reference").name == "reference"
     assert [tier.name for tier in TIERS] == list(tiers.NAMES) == [info.name for info in tiers.list_tiers()]
@@ -373,18 +395,26 @@ def test_auto_takes_the_fastest_tier_and_steps_down_after_a_death():
 def test_without_the_extension_auto_means_numpy_and_asking_for_it_is_refused(monkeypatch):
     monkeypatch.setattr(tiers, "_MODULE", "airflow_kafka_hdfs.ingest.datum._not_built")
     assert tiers.choose().name == "numpy"
-    assert not tiers.list_tiers()[0].available
+    assert not any(tier.available for tier in tiers.list_tiers("")[:2])
     with pytest.raises(ConfigError, match="not built"):
         tiers.choose("compiled")
-    with pytest.raises(ConfigError, match="auto, compiled, numpy, reference"):
+    with pytest.raises(ConfigError, match="auto, direct, compiled, numpy, reference"):
         tiers.choose("fast")
 
 
-def test_the_setting_forces_a_tier_or_leaves_one_out(monkeypatch):
-    def picked(allowed, below=""):
-        tier = tiers.pick(allowed, below=below)
+def test_the_setting_forces_a_tier_or_leaves_one_out(monkeypatch, caplog):
+    caplog.set_level("INFO")
+
+    def picked(allowed, below="", fault=""):
+        tier = tiers.pick(allowed, below=below, direct_fault=lambda: fault)
         return None if tier is None else tier.name
 
+    assert picked("direct, compiled, numpy, reference") == picked("direct") == "direct"
+    assert picked("direct, compiled", fault="no such function") == "compiled"
+    assert picked("direct, compiled, numpy", below="direct") == "compiled"
+    assert "tier direct is off: no such function" in caplog.text
+    with pytest.raises(ConfigError, match="direct: no such function"):
+        picked("direct", fault="no such function")
     assert picked("compiled, numpy, reference") == "compiled"
     assert picked("numpy,reference") == picked("numpy") == "numpy"
     assert picked("reference") is None
@@ -392,10 +422,10 @@ def test_the_setting_forces_a_tier_or_leaves_one_out(monkeypatch):
     assert picked("compiled", below="compiled") is picked("compiled, numpy", below="numpy") is None
     assert picked("compiled", below="reference") is None
     for wrong in ("", "fast", "compiled, quick"):
-        with pytest.raises(ConfigError, match="one or more of compiled, numpy, reference"):
+        with pytest.raises(ConfigError, match="one or more of direct, compiled, numpy, reference"):
             tiers.pick(wrong)
     monkeypatch.setattr(tiers, "_MODULE", "airflow_kafka_hdfs.ingest.datum._not_built")
-    assert picked("compiled, numpy") == "numpy"
+    assert picked("direct, compiled, numpy") == "numpy"
     assert picked("compiled, reference") is None
     with pytest.raises(ConfigError, match="not built"):
         tiers.pick("compiled")
