@@ -5,6 +5,10 @@
     anything else                                                  recode: decode, resolve, encode
 
 With a file per writer schema every datum passes, and readers resolve.
+
+Where the schemas are not the same text, a union of types that can be read as each other (`["bytes", "string"]`,
+`["double", "int"]`) is a reason to recode: resolving takes the first branch that fits, which need not be the one that
+was written.
 """
 
 from __future__ import annotations
@@ -17,6 +21,15 @@ from typing import Any
 from airflow_kafka_hdfs.exceptions import UnusableSchemaError
 from airflow_kafka_hdfs.ingest.datum.defaults import encode_default
 from airflow_kafka_hdfs.ingest.datum.schema import Record, read_schema
+
+_READ_AS = {
+    "int": ("long", "float", "double"),
+    "long": ("float", "double"),
+    "float": ("double",),
+    "string": ("bytes",),
+    "bytes": ("string",),
+}
+"""What a written type may be read as. Source: Avro specification, schema resolution."""
 
 
 class Way(StrEnum):
@@ -52,9 +65,11 @@ def decide(writer_canonical: str, target_canonical: str, target: Any) -> Decisio
     Returns:
         The way. A `recode` may still fail where the schemas can't be resolved; that is the codec's to say.
     """
+    writer, wanted = json.loads(writer_canonical), json.loads(target_canonical)
+    if _may_change_branch(writer):
+        return Decision(way=Way.RECODE, reason="a union in it has types that can be read as each other")
     if writer_canonical == target_canonical:
         return Decision(way=Way.PASS)
-    writer, wanted = json.loads(writer_canonical), json.loads(target_canonical)
     if not (_is_record(writer) and _is_record(wanted)):
         return Decision(way=Way.RECODE, reason="one of the schemas is no record")
     if writer["name"] != wanted["name"]:
@@ -84,6 +99,29 @@ def _splice(target: Any, known: int) -> Decision:
         return Decision(way=Way.RECODE, reason=str(error))
     names = ", ".join(repr(field.name) for field in added)
     return Decision(way=Way.SPLICE, tail=tail, reason=f"the file's schema has more fields: {names}")
+
+
+def _may_change_branch(schema: Any) -> bool:
+    """Whether a union anywhere in a canonical schema has a branch that an earlier one can be taken for."""
+    if isinstance(schema, list):
+        return any(map(_may_change_branch, schema)) or any(
+            _fits(late, early) for index, late in enumerate(schema) for early in schema[:index]
+        )
+    if isinstance(schema, dict):
+        inner = [schema.get("type"), schema.get("items"), schema.get("values")]
+        return any(_may_change_branch(part) for part in (*inner, *schema.get("fields", ())))
+    return False
+
+
+def _fits(written: Any, read: Any) -> bool:
+    """Whether a branch can be read as another. Named types of one kind need the same last part of their names alone."""
+    late, early = _label(written), _label(read)
+    return early in _READ_AS.get(late, ()) or (late not in _READ_AS and late.split(".")[-1] == early.split(".")[-1])
+
+
+def _label(branch: Any) -> str:
+    """The name of a named type, else the type."""
+    return str(branch.get("name", branch["type"]) if isinstance(branch, dict) else branch)
 
 
 def _is_record(schema: Any) -> bool:

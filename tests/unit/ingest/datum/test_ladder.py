@@ -48,6 +48,24 @@ def test_schemas_that_differ_in_words_alone_let_datums_pass():
     assert way(told, record(*BASE)).way is Way.PASS
 
 
+@pytest.mark.parametrize("union", [["bytes", "string"], ["double", "null", "int"], ["a.N", "b.N"]], ids=str)
+@pytest.mark.parametrize(
+    "wrap", [lambda t: t, lambda t: {"type": "array", "items": t}, lambda t: {"type": "map", "values": t}]
+)
+def test_unions_whose_branches_resolving_may_mistake_are_decoded(union, wrap):
+    named = [{"name": f"{n}_", "type": record(name=n)} for n in union if "." in n]
+    writer = record(*named, {"name": "u", "type": wrap(union)})
+    added = record(*named, {"name": "u", "type": wrap(union)}, {"name": "z", "type": "int", "default": 1})
+    assert way(writer, added).way is way(writer, {**writer, "doc": "x"}).way is Way.RECODE
+    assert "read as each other" in way(writer, added).reason
+
+
+def test_unions_in_the_order_of_promotion_need_no_decoding():
+    union = ["null", "int", "long", "double", "string", {"type": "array", "items": "int"}]
+    writer = record({"name": "u", "type": union})
+    assert way(writer, record(writer["fields"][0], {"name": "z", "type": "int", "default": 1})).way is Way.SPLICE
+
+
 DEFAULTS = [
     ("null", None),
     ("boolean", True),
@@ -93,7 +111,9 @@ def test_splicing_is_what_decoding_and_encoding_gives(data):
     target = {**shape.schema, "fields": [*shape.schema["fields"], *added]}
     decision = way(shape.schema, target)
     if "'a.b.N1'" in repr(shape.schema["fields"]):
-        assert "holds itself" in decision.reason
+        assert "holds itself" in decision.reason or "read as each other" in decision.reason
+        return
+    if "read as each other" in decision.reason:
         return
     assert decision.way is Way.SPLICE
     datum = encode(shape.schema, value, names_of(shape.schema))
@@ -159,5 +179,6 @@ def test_a_default_that_holds_itself_is_refused():
 
 @laws
 @given(shapes())
-def test_every_schema_passes_into_its_own_files(shape):
-    assert way(shape.schema, shape.schema).way is Way.PASS
+def test_every_schema_passes_into_files_of_the_same_canonical_form(shape):
+    decision = way(shape.schema, shape.schema)
+    assert decision.way is Way.PASS or "read as each other" in decision.reason
