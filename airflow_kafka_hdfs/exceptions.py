@@ -4,7 +4,7 @@ KafkaHdfsError                        base of all
   ConfigError (ValueError)            an argument, Param or connection setting can't be used
   PlanningError                       the next run can't be planned
     ClusterChangedError               the brokers answer with another cluster id than the log knows
-    OwnedElsewhereError               another pipeline owns the topic at this destination
+    OwnedElsewhereError               another pipeline owns the topic at this destination, or the log
     StateMissingError                 data of ours is present, the log is not
   SourceError                         Kafka
     KafkaUnavailableError             transient: brokers away, time-outs, leader elections
@@ -79,9 +79,9 @@ class ClusterChangedError(PlanningError):
 
 
 class OwnedElsewhereError(PlanningError):
-    """Another pipeline owns the topic at this destination.
+    """Another pipeline owns the topic at this destination, or the commit log that `state_uri` names.
 
-    Remedy: give each pipeline its own topics or destination, or hand the topic over with
+    Remedy: give each pipeline a log of its own, and its own topics or destination, or hand the topic over with
     `airflow kafka-hdfs state release` in the pipeline that owns it.
     """
 

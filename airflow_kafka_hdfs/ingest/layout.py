@@ -125,6 +125,8 @@ class StatePaths:
     """Paths of the records of one pipeline, relative to its state root."""
 
     plans: str = "plans"
+    owner: str = "owner"
+    """Names the pipeline of a log that is not in its default place."""
 
     def plan(self, key: str, counter: int) -> str:
         """The `counter`-th plan of a run."""

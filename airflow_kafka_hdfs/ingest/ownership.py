@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from airflow_kafka_hdfs.exceptions import OwnedElsewhereError
 from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.context import Context
-from airflow_kafka_hdfs.ingest.layout import FileName, escape, file_topic
+from airflow_kafka_hdfs.ingest.layout import ROOT, FileName, escape, file_topic, unescape
 from airflow_kafka_hdfs.ingest.reasons import HeldReason
 from airflow_kafka_hdfs.ingest.records import Held
 
@@ -28,6 +28,43 @@ class Owner:
 
     topic: str
     pipeline: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogOwner:
+    """Which pipeline a log belongs to."""
+
+    pipeline: str
+
+
+def claim_log(ctx: Context, state_uri: str | None, *, dry_run: bool) -> None:
+    """Refuse a log of another pipeline, which `state_uri` may name by mistake; the first one to come takes it.
+
+    What one pipeline has covered, another one with the same topics would never read.
+
+    Args:
+        state_uri: the argument; None for the default place, which is told by its folder.
+        dry_run: change nothing.
+
+    Raises:
+        OwnedElsewhereError: the log is another one's.
+        CorruptStateError, NewerFormatError: of the record.
+    """
+    if state_uri is None:
+        return
+    path, owner = ctx.log.paths.owner, LogOwner(pipeline=ctx.pipeline)
+    _, is_default, folder = state_uri.rstrip("/").rpartition(f"/{ROOT}/")
+    if is_default:
+        owner = owner if folder == escape(ctx.pipeline) else LogOwner(pipeline=unescape(folder))
+    elif dry_run or not ctx.state.put_if_absent(path, wire.encode("log_owner", owner)):
+        data = ctx.state.get(path)
+        owner = owner if data is None else wire.decode(path, "log_owner", LogOwner, data)
+    if owner.pipeline != ctx.pipeline:
+        raise OwnedElsewhereError(
+            f"the commit log at {ctx.state.root} is that of pipeline {owner.pipeline}: pipeline {ctx.pipeline} would "
+            "take what that one has read for read. Give state_uri a folder for each pipeline, or leave it out; if the "
+            f"pipeline was only renamed, keep its name with pipeline_id={owner.pipeline!r}"
+        )
 
 
 def owned_elsewhere(ctx: Context, topics: Collection[str]) -> dict[str, str]:

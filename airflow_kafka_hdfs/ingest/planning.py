@@ -31,7 +31,14 @@ from airflow_kafka_hdfs.ingest.estimating import estimate
 from airflow_kafka_hdfs.ingest.incidents import Incident, incidents
 from airflow_kafka_hdfs.ingest.intervals import decide_interval, decide_replace, find_bounds, leave_to_others
 from airflow_kafka_hdfs.ingest.log import LogView
-from airflow_kafka_hdfs.ingest.ownership import claim, find_data, hold_foreign, owned_elsewhere, refuse_foreign
+from airflow_kafka_hdfs.ingest.ownership import (
+    claim,
+    claim_log,
+    find_data,
+    hold_foreign,
+    owned_elsewhere,
+    refuse_foreign,
+)
 from airflow_kafka_hdfs.ingest.packing import pack
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, live_plans, own_plans, standing
 from airflow_kafka_hdfs.ingest.plans import Plan, Waiting
@@ -103,6 +110,7 @@ def make_plan(ctx: Context, sources: Sources, config: IngestConfig, request: Pla
     """
     clock = ctx.clock.now().replace(microsecond=0)
     interval = request.interval(clock, config.base.config.granularity, config.base.config.timezone)
+    claim_log(ctx, config.state_uri, dry_run=request.dry_run)
     view = ctx.log.read()
     if request.dry_run:
         draft = _drafted(ctx, sources, config, request, interval, view, clock)

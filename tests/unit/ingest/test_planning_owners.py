@@ -23,6 +23,29 @@ def test_a_second_pipeline_is_refused_with_both_names_and_changes_nothing(world)
     assert world.states["other"].files() == {}
 
 
+@pytest.mark.parametrize("params", [{}, {"dry_run": True}, {"range_end": "2026-01-01T00:00:00Z"}])
+def test_a_log_of_another_pipeline_is_refused_and_nothing_changes(world, params):
+    world.states["other"] = world.store  # what state_uri says
+    world.run(state_uri="file:///records").whole()
+    world.clock.advance(60)
+    before = world.store.files()
+    other = world.run("run-2", pipeline_id="other", destination="file:///elsewhere", state_uri="file:///records")
+    with pytest.raises(OwnedElsewhereError, match="that of pipeline p: .*pipeline_id='p'"):
+        other.plan(params)
+    assert world.store.files() == before
+    assert world.run("run-3", state_uri="file:///records").whole()[1].is_green
+
+
+def test_a_log_in_the_default_place_of_another_pipeline_is_refused(world):
+    for name, is_fine in (("p", True), ("other", False)):
+        run = world.run(name, state_uri=f"file:///data/.kafka_hdfs/{name}/")
+        if is_fine:
+            assert run.plan().plan.tasks
+        else:
+            with pytest.raises(OwnedElsewhereError, match="that of pipeline other"):
+                run.plan()
+
+
 def test_a_topic_of_another_pipeline_is_held_and_the_others_go_on(world):
     world.run(pipeline_id="other").whole()
     world.cluster.create_topic("clicks")
