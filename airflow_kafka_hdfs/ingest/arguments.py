@@ -103,7 +103,7 @@ def moment(key: str, value: object, allowed: str = "a datetime or ISO text with 
     if not isinstance(when, datetime):
         raise ConfigError(key, value, allowed)
     if when.utcoffset() is None:
-        raise ConfigError(key, value, allowed, "the time has no zone: write +00:00 or Z after it")
+        raise ConfigError(key, value, allowed, f"the time has no zone: {when.isoformat()}Z would be UTC")
     return when.astimezone(UTC)
 
 

@@ -202,6 +202,8 @@ def _checked(key: str, interval: Interval, clock: datetime) -> Interval:
         raise ConfigError(
             key, interval.end.isoformat(), f"a time not after {clock.isoformat()}", "what is to come can't be read yet"
         )
+    if interval.start is not None and interval.start >= interval.end and interval.is_open:
+        raise ConfigError("range_start", interval.start.isoformat(), f"a time before {clock.isoformat()}, which is now")
     if interval.start is not None and interval.start >= interval.end:
         raise ConfigError(
             key, interval.end.isoformat(), f"a time after the range's start, {interval.start.isoformat()}"
