@@ -6,10 +6,12 @@ import base64
 import hashlib
 import json
 import re
+import socket
 
 import pytest
 from requests.auth import HTTPBasicAuth
 
+from airflow_kafka_hdfs.adapters import rest_client
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.adapters.rest_client import BearerAuth, RestClient
 from airflow_kafka_hdfs.adapters.schema_registry import ConfluentRegistry, WideIdRegistry
@@ -138,6 +140,27 @@ def test_an_endless_body_is_cut(server: RegistryServer):
     server.always = Reply(200, b'{"schema": "' + b"x" * (11 * 1024 * 1024) + b'"}')
     with pytest.raises(RegistryUnavailableError, match="more than 10485760 bytes"):
         confluent(server).by_id(1)
+
+
+def test_a_registry_that_takes_the_call_and_says_nothing_is_an_outage(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(rest_client, "_READ_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the system takes connections, nobody answers
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        clock = ManualClock()
+        registry = ConfluentRegistry(RestClient(base_url=url, clock=clock), clock)
+        with pytest.raises(RegistryUnavailableError, match=rf"{url}/schemas/ids/1: no answer in 5 tries.*timed out"):
+            registry.by_id(1)
+
+
+def test_a_body_that_drips_is_given_up_after_its_time(server: RegistryServer):
+    class Passing(ManualClock):
+        def monotonic(self) -> float:
+            self.advance(20)
+            return super().monotonic()
+
+    server.always = Reply(200, b'{"schema": "' + b"x" * 300_000 + b'"}')
+    with pytest.raises(RegistryUnavailableError, match=r"the body took more than 30.0 s"):
+        confluent(server, Passing()).by_id(1)
 
 
 def test_log_ins_are_sent_and_never_shown(server: RegistryServer):
