@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_kafka_hdfs.lineage.columns import ColumnEdge, through
@@ -66,6 +66,9 @@ def run_lineage(
     temporary = workflow.temporary.union(*(report.temporary for report in latest.values()))
     nodes = expand(workflow, facts, latest, options)
     derivation = derive(nodes, options, temporary)
+    if declared is None and _went_as_declared(workflow, facts, latest):
+        # Every pair is one that the structure promises; how the tasks ended is told by its state.
+        declared = frozenset(_ends(derivation))
     aliased = [pair for pair in derivation.pairs if pair.target.namespace == ALIAS_NAMESPACE]
     unresolved = tuple(replace(pair, state=PairState.UNRESOLVED, observed=False) for pair in aliased)
     if aliased:
@@ -84,6 +87,17 @@ def run_lineage(
         attempts=max((attempts for _, attempts in facts.states.values()), default=1),
         incomplete=tuple(sorted({report.task_id for report in latest.values() if not report.complete})),
     )
+
+
+def _went_as_declared(workflow: Workflow, facts: RunFacts, reports: Mapping[tuple[str, int], TaskIo]) -> bool:
+    """Whether a run has the very graph that its structure alone gives: nothing mapped, reported or found out later."""
+    if reports or facts.aliases or facts.triggers not in ((), workflow.schedule):
+        return False
+    return all(index == -1 and state != REMOVED for (_, index), (state, _) in facts.states.items())
+
+
+def _ends(derivation: Derivation) -> Iterator[tuple[DatasetId, DatasetId]]:
+    return ((pair.source, pair.target) for pair in derivation.pairs if pair.target.namespace != ALIAS_NAMESPACE)
 
 
 def _with_idle(
@@ -167,9 +181,8 @@ def expand(
     nodes: list[Node] = []
     for task in workflow.tasks:
         for map_index in instances[task.task_id]:
-            parents, xcom = _parents(task, map_index, instances, where, joints)
-            node = _node(task, map_index, facts, reports.get((task.task_id, map_index)))
-            nodes.append(replace(node, parents=parents, xcom=xcom))
+            parents = _parents(task, map_index, instances, where, joints)
+            nodes.append(_node(task, map_index, parents, facts, reports.get((task.task_id, map_index))))
     for task_id in joints:
         members = tuple(where[task_id, map_index] for map_index in instances[task_id])
         nodes.append(Node(task_id=task_id, parents=members, xcom=frozenset(members), joint=True))
@@ -205,7 +218,7 @@ def _parents(
 ) -> tuple[tuple[int, ...], frozenset[int]]:
     parents: list[int] = []
     xcom: set[int] = set()
-    for upstream in dict.fromkeys((*task.upstream, *task.xcom)):
+    for upstream in dict.fromkeys((*task.upstream, *task.xcom)) if task.xcom else task.upstream:
         if upstream not in instances:
             continue
         if upstream in task.elementwise and (upstream, map_index) in where:
@@ -220,7 +233,24 @@ def _parents(
     return tuple(parents), frozenset(xcom)
 
 
-def _node(task: TaskSpec, map_index: int, facts: RunFacts, report: TaskIo | None) -> Node:
+def _node(
+    task: TaskSpec,
+    map_index: int,
+    parents: tuple[tuple[int, ...], frozenset[int]],
+    facts: RunFacts,
+    report: TaskIo | None,
+) -> Node:
+    if report is None and not task.alias_reads and not task.alias_writes:
+        return Node(
+            task_id=task.task_id,
+            map_index=map_index,
+            parents=parents[0],
+            xcom=parents[1],
+            reads=tuple(dict.fromkeys(task.reads)) if task.reads else (),
+            writes=tuple(dict.fromkeys(task.writes)) if task.writes else (),
+            explicit=task.explicit,
+            state=_state(task.task_id, map_index, facts, None),
+        )
     reads, writes, explicit = list(task.reads), list(task.writes), list(task.explicit or ())
     named = task.explicit is not None
     aliases: dict[str, tuple[DatasetId, ...]] = dict(facts.aliases)
@@ -238,6 +268,8 @@ def _node(task: TaskSpec, map_index: int, facts: RunFacts, report: TaskIo | None
     return Node(
         task_id=task.task_id,
         map_index=map_index,
+        parents=parents[0],
+        xcom=parents[1],
         reads=tuple(dict.fromkeys(reads)),
         writes=tuple(dict.fromkeys(writes)),
         explicit=tuple(explicit) if named else None,

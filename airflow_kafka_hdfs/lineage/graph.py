@@ -75,14 +75,15 @@ class _Graph:
         self.options = options
         self.order = _topological(nodes)
         self.numbers: dict[DatasetId, int] = {}
-        self.reads = [self._reads(node) for node in nodes]
-        self.writes = [self._writes(node) for node in nodes]
+        # Most tasks of a large DAG read and write nothing that is known.
+        self.reads = [self._reads(node) if node.reads or node.explicit else () for node in nodes]
+        self.writes = [self._writes(node) if node.writes or node.explicit else {} for node in nodes]
         self.writers = self._writers()
         self.ancestors = self._ancestor_writers()
         self.dropped = self._dropped(temporary)
         self.sources = list(self.numbers)
         self.links = [self._links(index) for index in range(len(nodes))]
-        self.here = [self._here(index) for index in range(len(nodes))]
+        self.here = [self._here(index) if reads else 0 for index, reads in enumerate(self.reads)]
 
     def _number(self, dataset: DatasetId) -> int:
         return self.numbers.setdefault(dataset, len(self.numbers))
@@ -165,6 +166,8 @@ class _Graph:
 
 
 def _topological(nodes: Sequence[Node]) -> list[int]:
+    if all(parent < index for index, node in enumerate(nodes) for parent in node.parents):
+        return list(range(len(nodes)))  # listed in their order, as most DAG files do
     graph: nx.DiGraph = nx.DiGraph()
     graph.add_nodes_from(range(len(nodes)))
     graph.add_edges_from((parent, index) for index, node in enumerate(nodes) for parent in node.parents)

@@ -133,7 +133,7 @@ class SqlReader:
         found: set[str] = set()
         for part in self._parts(ids):
             query = sa.select(there).distinct().where(self._statements.member(here, part), *_holding(window))
-            found.update(self._connection.execute(query).scalars())
+            found.update(self._connection.execute(query).scalars().all())
         return found
 
     def degrees(self, ids: Collection[str], direction: Direction, window: Window) -> Mapping[str, int]:
@@ -155,7 +155,7 @@ class SqlReader:
         found: set[str] = set()
         for part in self._parts(job_ids):
             query = sa.select(relation.c.dataset_id).distinct().where(self._statements.member(relation.c.job_id, part))
-            found.update(self._connection.execute(query).scalars())
+            found.update(self._connection.execute(query).scalars().all())
         return found
 
     def runs(
