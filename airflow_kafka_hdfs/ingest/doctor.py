@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 
@@ -32,6 +33,7 @@ def examine(
     Returns:
         Findings, the worst first; empty for a healthy pipeline.
     """
+    ctx = dataclasses.replace(ctx, log=ctx.log.unread())
     try:
         view = ctx.log.read(since=-1)
     except CorruptStateError as error:

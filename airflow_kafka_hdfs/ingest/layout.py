@@ -18,6 +18,7 @@ from airflow_kafka_hdfs.model import RunRef
 ROOT = ".kafka_hdfs"
 SHARD = 1000
 _SAFE = re.compile(r"[A-Za-z0-9._\-~@ ]")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9\-~@ ][A-Za-z0-9._\-~@ ]*")
 _LONG_TOPIC = 150
 """Kafka allows topics of 249 characters, file systems names of 255 bytes; ours need about 100 beside the topic."""
 _PLAN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
@@ -34,6 +35,8 @@ def escape(text: str) -> str:
     fields from values, `+` the parts of file names), and so is a leading dot or underscore, since such names are
     invisible to Hadoop readers. The element may be longer than the 255 bytes that file systems take.
     """
+    if _SAFE_NAME.fullmatch(text):
+        return text
     encoded = "".join(
         char if _SAFE.fullmatch(char) else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
         for char in text

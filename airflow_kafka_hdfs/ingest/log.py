@@ -7,6 +7,7 @@ only from records `0..n`, or from an older checkpoint and the rest. Records are 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -22,8 +23,9 @@ CHECKPOINT_EVERY = 20
 """Commits between checkpoints: start-up reads at most about twice as many records, and a checkpoint is rare enough
 not to matter on HDFS, where a small file costs up to half a second."""
 
-_WINDOW = 16
-"""Records asked for side by side while looking for the head."""
+_WINDOWS = (2, 6, 16)
+"""Records asked for side by side while looking for the head: most readings find nothing or one record, and only the
+long way is worth requests that find nothing. The last one holds from there on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,31 +75,40 @@ class CommitLog:
         self.paths = StatePaths()
         self.data_paths = DataPaths(pipeline)
         self.copies = copies
+        self._last: LogView | None = None
+
+    def unread(self) -> CommitLog:
+        """The same log for somebody who takes nothing for granted that this process has read before."""
+        return CommitLog(self.state, self.data, self.workers, self.data_paths.pipeline, copies=self.copies)
 
     def read(self, since: int | None = None, known: LogView | None = None) -> LogView:
-        """Read the log to its head.
+        """Read the log to its head; from where this object stood last, since no record ever changes.
 
         Args:
             since: also return every record above this number (`Plan.log_head`), even below a checkpoint.
-            known: an earlier reading to go on from.
+            known: an earlier reading to go on from, of whichever object.
 
         Raises:
             CorruptStateError: a record or checkpoint is unreadable, or does not follow the one before it.
             NewerFormatError: written by a newer version.
             StoreUnavailableError, StoreRefusedError: from the store.
         """
-        if known is None:
+        view = self._last
+        if view is None or (known is not None and known.head > view.head):
+            view = known
+        if view is None:
             start = self._newest_checkpoint()
             view = LogView(state=start, checkpoint=start.head)
-        else:
-            view = known
         tail = self._tail(view.head)
         state = self._folded(view.state, tail)
         records = {**view.records, **{commit.number: commit for commit, _ in tail}}
+        if known is not None and known is not view:
+            records.update(known.records)
         if since is not None:
             missing = [n for n in range(since + 1, state.head + 1) if n not in records]
             records.update({commit.number: commit for commit, _ in self.records(missing)})
-        return LogView(state=state, records=records, checkpoint=view.checkpoint)
+        self._last = LogView(state=state, records=records, checkpoint=view.checkpoint)
+        return self._last
 
     def records(self, numbers: Iterable[int]) -> list[tuple[Commit, str]]:
         """Records by number with the digests of their bytes.
@@ -159,6 +170,7 @@ class CommitLog:
         open_, silent = set(self.unpublished(view)), set(self.unannounced(view))
         state = view.state.marked(published=view.state.unpublished - open_, announced=view.state.unannounced - silent)
         self.state.put_if_absent(self.paths.checkpoint(view.head), wire.encode("checkpoint", Checkpoint.of(state)))
+        self._last = None  # the next reading begins with it
         return view.head
 
     def recomputed(self, upto: Iterable[int]) -> dict[int, LogState]:
@@ -199,17 +211,17 @@ class CommitLog:
     def _tail(self, head: int) -> list[tuple[Commit, str]]:
         """All records above `head`; the first missing number ends the log, whatever stands above it."""
         tail: list[tuple[Commit, str]] = []
-        window = 2  # most readings find nothing or one record; widen only on the long way
-        while True:
+        for window in itertools.chain(_WINDOWS, itertools.repeat(_WINDOWS[-1])):
             first = head + len(tail) + 1
-            found = self.workers.map(self._get, range(first, first + window))
-            for item in found:
+            for item in self.workers.map(self._get, range(first, first + window)):
                 if item is None:
                     return tail
                 tail.append(item)
-            window = _WINDOW
+        return tail
 
     def _folded(self, state: LogState, tail: list[tuple[Commit, str]]) -> LogState:
+        if not tail:
+            return state
         try:
             return state.fold(tail)
         except ValueError as error:

@@ -90,6 +90,7 @@ class Outfitter:
         self._metrics = metrics
         self._newest_event = newest_event
         self._contexts: list[UserContext] = []
+        self._configs: dict[str, TopicConfig] = {}
         self._bad_compressor = SharedCompressor(tools.codecs.block("deflate"))
 
     def reading(self, unit: UnitPlan) -> UnitReading:
@@ -155,7 +156,9 @@ class Outfitter:
         return tuple(event for context in self._contexts for event in context.events.kept)
 
     def _config(self, topic: str) -> TopicConfig:
-        return pinned_config(self._plan, topic)
+        if topic not in self._configs:
+            self._configs[topic] = pinned_config(self._plan, topic)
+        return self._configs[topic]
 
     def _route(self, topic: str, running: TopicSettings) -> Route:
         context = UserContext(topic, self._metrics, Events(topic, self._metrics))

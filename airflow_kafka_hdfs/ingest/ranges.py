@@ -46,7 +46,7 @@ class Ranges:
     @classmethod
     def span(cls, low: int, high: int) -> Ranges:
         """The single range `[low, high)`, empty if `low >= high`."""
-        return cls(((low, high),)) if low < high else cls()
+        return cls(((low, high),)) if low < high else _NOTHING
 
     def __bool__(self) -> bool:
         return bool(self.spans)
@@ -59,11 +59,17 @@ class Ranges:
         return sum(high - low for low, high in self.spans)
 
     def __or__(self, other: Ranges) -> Ranges:
-        if not other.spans:
+        if not other.spans or self is other:
             return self
+        if not self.spans:
+            return other
+        if other.spans[0][0] > self.spans[-1][1]:  # what comes next, the usual case
+            return Ranges(self.spans + other.spans)
         return Ranges.of((*self.spans, *other.spans))
 
     def __and__(self, other: Ranges) -> Ranges:
+        if not self.spans or not other.spans:
+            return _NOTHING
         result: list[Span] = []
         left, right = list(self.spans), list(other.spans)
         i = j = 0
@@ -78,6 +84,8 @@ class Ranges:
         return Ranges(tuple(result))
 
     def __sub__(self, other: Ranges) -> Ranges:
+        if not self.spans or not other.spans:
+            return self
         result: list[Span] = []
         holes = other.spans
         j = 0
@@ -126,4 +134,10 @@ class Ranges:
 
 def total(parts: Iterable[Ranges]) -> Ranges:
     """The union of many sets."""
-    return Ranges.of(span for part in parts for span in part.spans)
+    union = _NOTHING
+    for part in parts:
+        union |= part
+    return union
+
+
+_NOTHING = Ranges()

@@ -10,6 +10,7 @@ time and has a first moment: the key under which the folder is announced.
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import zoneinfo
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from airflow_kafka_hdfs.ingest.choices import Granularity
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _CACHED_FOLDERS = 10_000
+_CACHED_PATTERNS = 100
 """Remembered pieces of time; a backlog of a year in quarter hours would be 35,000."""
 
 _LONGEST_RUN = 96
@@ -80,6 +82,10 @@ class PathPattern:
 
     text: str
     pieces: tuple[_Piece, ...] = field(repr=False)
+    _finest: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_finest", max((piece.unit for piece in self.pieces), default=-1))
 
     @property
     def granularity(self) -> Granularity:
@@ -107,10 +113,6 @@ class PathPattern:
             numbers[unit] = (local.year, local.month, local.day, local.hour, local.minute)[unit]
         return datetime(*numbers)  # type: ignore[arg-type] # noqa: DTZ001 - five numbers; the zone is put on by the caller
 
-    @property
-    def _finest(self) -> int:
-        return max(piece.unit for piece in self.pieces)
-
 
 def parse_pattern(text: str, key: str = "path_pattern") -> PathPattern:
     """Read a pattern.
@@ -126,6 +128,11 @@ def parse_pattern(text: str, key: str = "path_pattern") -> PathPattern:
     """
     if not isinstance(text, str) or not text.strip("/ "):
         raise ConfigError(key, text, _ALLOWED, "the pattern is empty")
+    return _parsed(text, key)
+
+
+@functools.lru_cache(_CACHED_PATTERNS)
+def _parsed(text: str, key: str) -> PathPattern:
     trimmed = text.rstrip("/")
     pattern = PathPattern(text, tuple(_merged(_pieces(trimmed, key))))
     units = {piece.unit for piece in pattern.pieces if piece.unit >= 0}

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import operator
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -33,7 +34,11 @@ def encode(kind: str, record: object) -> bytes:
         record: a dataclass of `records` or `plans`.
     """
     body = {**to_plain(record), "record": kind, "format": FORMAT}
-    return _dump({**body, "digest": canonical_digest(body)}) + b"\n"
+    # The digest is one more field in the order of names: what stands before and after it is written once.
+    before = _dump({name: value for name, value in body.items() if name < _DIGEST})[1:-1]
+    after = _dump({name: value for name, value in body.items() if name > _DIGEST})[1:-1]
+    digest = bytes_digest(b"{" + b",".join(part for part in (before, after) if part) + b"}")
+    return b"{" + b",".join(part for part in (before, _digest_field(digest), after) if part) + b"}\n"
 
 
 def decode(path: str, kind: str, cls: type[T], data: bytes) -> T:
@@ -63,8 +68,8 @@ def decode(path: str, kind: str, cls: type[T], data: bytes) -> T:
             f"{path} has format {version}, this version of airflow-provider-kafka-hdfs reads up to {FORMAT}; "
             "upgrade the package on every worker before it runs on this state"
         )
-    digest = body.pop("digest", None)
-    if digest != canonical_digest(body):
+    digest = body.pop(_DIGEST, None)
+    if not _fits(digest, data) and digest != canonical_digest(body):
         raise CorruptStateError(path, f"digest {digest!r} does not fit the content")
     if body.pop("record", None) != kind:
         raise CorruptStateError(path, f"expected a record of kind {kind!r}")
@@ -72,6 +77,19 @@ def decode(path: str, kind: str, cls: type[T], data: bytes) -> T:
         return from_plain(cls, body)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptStateError(path, f"{type(error).__name__} in a {kind} record: {error}") from error
+
+
+_DIGEST = "digest"
+
+
+def _digest_field(digest: str) -> bytes:
+    return f'"{_DIGEST}":"{digest}"'.encode()
+
+
+def _fits(digest: object, data: bytes) -> bool:
+    """Whether a digest is that of a record as `encode` writes it; the same JSON in other spelling has to be dumped."""
+    rest = data.removesuffix(b"\n").replace(_digest_field(str(digest)) + b",", b"", 1)
+    return digest == bytes_digest(rest)
 
 
 def canonical_digest(value: object) -> str:
@@ -92,10 +110,12 @@ def to_plain(value: Any) -> Any:
     if kind is Ranges:
         return value.to_json()
     if kind is tuple or kind is list:
-        return [to_plain(item) for item in value]
-    names = _field_names(kind)
-    if names is not None:
-        return {name: to_plain(getattr(value, name)) for name in names}
+        return [item if type(item) in _PLAIN else to_plain(item) for item in value]
+    fields = _fields_of(kind)
+    if fields is not None:
+        names, values = fields
+        found = zip(names, values(value), strict=True)
+        return {name: item if type(item) in _PLAIN else to_plain(item) for name, item in found}
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, Mapping):
@@ -119,9 +139,14 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 @functools.cache
-def _field_names(cls: type[Any]) -> tuple[str, ...] | None:
-    """Names of a dataclass's fields, None for other types."""
-    return _fields(cls) if dataclasses.is_dataclass(cls) else None
+def _fields_of(cls: type[Any]) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]] | None:
+    """Names of a dataclass's fields and a function that gets all of them, None for other types."""
+    if not dataclasses.is_dataclass(cls):
+        return None
+    names = _fields(cls)
+    if len(names) > 1:
+        return names, operator.attrgetter(*names)
+    return names, lambda value: tuple(getattr(value, name) for name in names)
 
 
 @functools.cache
@@ -183,13 +208,24 @@ def _leaf_reader(hint: type) -> Callable[[Any], Any]:
 def _dataclass_reader(cls: type) -> Callable[[Any], Any]:
     hints = typing.get_type_hints(cls)
     readers = {name: _reader(hints[name]) for name in _fields(cls)}
+    # Most fields are as JSON has them: no call for those.
+    plain = {name: _LEAVES[hints[name]] for name in readers if hints[name] in _LEAVES}
+    none: tuple[type, ...] = ()
 
     def read(body: Mapping[str, Any]) -> Any:
-        return cls(**{name: readers[name](value) for name, value in body.items() if name in readers})
+        return cls(
+            **{
+                name: value if type(value) in plain.get(name, none) else readers[name](value)
+                for name, value in body.items()
+                if name in readers
+            }
+        )
 
     return read
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
 def _dump(value: Any) -> bytes:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return text.encode("utf-8", "surrogatepass")
+    return _ENCODER.encode(value).encode("utf-8", "surrogatepass")

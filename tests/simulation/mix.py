@@ -18,10 +18,10 @@ from tests.simulation.world import TOPIC, Variant, World, check_errors
 
 VARIANTS = (
     Variant(crash_share=0.0),
-    Variant(crash_share=0.02),
-    Variant(crash_share=0.01, lost_answers=0.1),
-    Variant(crash_share=0.01, stale_listings=0.5),
-    Variant(crash_share=0.005, lost_answers=0.05, stale_listings=0.2),
+    Variant(crash_share=0.032),
+    Variant(crash_share=0.016, lost_answers=0.1),
+    Variant(crash_share=0.016, stale_listings=0.5),
+    Variant(crash_share=0.008, lost_answers=0.05, stale_listings=0.2),
 )
 
 Body = Callable[[], None]

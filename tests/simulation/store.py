@@ -185,11 +185,11 @@ class SimulatedStore(Store):
         start = f"{self._prefix}{path}/" if path else self._prefix
         found: dict[str, FileStatus] = {}
         for name in [name for name in self._disk.files if name.startswith(start)]:
-            rest = name[len(start) :]
-            head, is_deeper = rest.split("/")[0], "/" in rest
+            head, is_deeper, _ = name[len(start) :].partition("/")
             child = f"{path}/{head}" if path else head
             if is_deeper:
-                found[child] = FileStatus(path=child, size=0, is_dir=True)
+                if child not in found:
+                    found[child] = FileStatus(path=child, size=0, is_dir=True)
             else:
                 size, modified = len(self._disk.files[name]), self._disk.times[name]
                 found[child] = FileStatus(path=child, size=size, modified=modified)
