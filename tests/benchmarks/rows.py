@@ -10,7 +10,7 @@ from pathlib import Path
 
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.ports.store import Store
-from tests.benchmarks import lineage, pages, parts, planning
+from tests.benchmarks import lineage, long_lived, pages, parts, planning
 from tests.benchmarks.data import datasets
 from tests.benchmarks.measuring import Case, Row, Sample
 from tests.benchmarks.product import STAGES, Product
@@ -254,6 +254,7 @@ ROWS = [
         for store in STORES
         for stage in (*STAGES, "rest")
     ),
+    *long_lived.ROWS,
     *lineage.ROWS,
     *pages.ROWS,
 ]
@@ -264,6 +265,7 @@ def offline_cases() -> dict[str, Case]:
     small = datasets(1)["first-120"]
     return {
         **lineage.CASES,
+        **long_lived.CASES,
         "splice": parts.splice,
         "resolve": parts.resolve,
         "pack units": parts.pack_units,
