@@ -157,7 +157,7 @@ class IngestConfig:
             ),
             mirror_group=args.optional_text("mirror_group", given["mirror_group"]),
             kafka_config=_kafka_config(given["kafka_config"]),
-            gc_grace=timedelta(seconds=args.seconds("gc_grace", given["gc_grace"], zero=True) or 0),
+            gc_grace=_grace(given["gc_grace"]),
             base=base,
             overrides=_overrides(given["topic_overrides"], topics),
             digest="",
@@ -275,6 +275,13 @@ def _packing(given: Mapping[str, Any], max_map_length: int | None) -> PackingCon
         method=args.choice("packing", given["packing"], PackingMethod),
         split=args.flag("split", given["split"]),
     )
+
+
+def _grace(value: object) -> timedelta:
+    seconds = args.seconds("gc_grace", value, zero=True)
+    if seconds is None:  # no limit elsewhere, but here it would be read as no grace at all
+        raise ConfigError("gc_grace", value, "a timedelta or a number of seconds; 0 keeps nothing")
+    return timedelta(seconds=seconds)
 
 
 def _overrides(value: object, topics: Topics) -> tuple[Override, ...]:

@@ -151,6 +151,7 @@ def test_line_formats_are_uncompressed_unless_told_otherwise(file_format):
         ({"value_format": decode}, "convert_schema: got None"),
         ({"file_format": "raw", "include_key": True}, "raw files have no columns"),
         ({"time_field": "header.time"}, "time_field: got 'header.time'; allowed: None.*'bytes' have no fields"),
+        ({"gc_grace": None}, "gc_grace: got None; allowed: a timedelta or a number of seconds"),
         ({"value_format": "json", "time_field": "header..time"}, "time_field: got 'header..time'; allowed: the name"),
         ({"partition_fields": ["a"], "value_format": "string"}, "partition_fields: got"),
         ({"file_format": "raw", "on_null": "write"}, "on_null: got 'write'; allowed: fail, skip"),
