@@ -128,8 +128,9 @@ class IngestOperator(BaseOperator):
             ConfigError: an argument that is not allowed, or a templated destination without `dataset_uri`.
         """
         given: Any = self.topics
-        if given is None:
-            raise ConfigError("topics", None, "a list of names, or a TopicFilter", "it must be given")
+        if not isinstance(given, list | tuple | str | TopicFilter | XComArg):  # a set has another order in each process
+            hint = "it must be given" if given is None else ""
+            raise ConfigError("topics", given, "a list of names, or a TopicFilter", hint)
         late = needs_run_time(given)
         topics = TopicFilter() if late and not isinstance(given, TopicFilter) else given
         if isinstance(given, str) and not late:

@@ -132,6 +132,7 @@ def test_a_wrong_value_is_refused_when_the_file_is_read():
         ({"state_uri": "/state"}, "did you mean 'file:///state'"),
         ({"topics": "a, b"}, r"write \['a', 'b'\]"),
         ({"topics": None}, "topics: got None; .* it must be given"),
+        ({"topics": {"a"}}, "topics: got {'a'}; allowed: a list of names"),
         ({"topic_overrides": {"a": {"time_limit": "15m"}}}, r"topic_overrides\['a'\].time_limit: got '15m'"),
     ],
 )
