@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_hdfs.exceptions import KafkaHdfsError
+
+if TYPE_CHECKING:
+    from airflow_kafka_hdfs.cli.checking import Check
+    from airflow_kafka_hdfs.ingest.context import Context
+    from airflow_kafka_hdfs.ingest.records import PartitionKey
 
 _PARTS = {
     "confluent-kafka": "Kafka",
@@ -45,6 +51,7 @@ def info(args: Namespace) -> None:
 
     from airflow_kafka_hdfs import __version__
     from airflow_kafka_hdfs.adapters.kafka.direct import direct_fault
+    from airflow_kafka_hdfs.cli.checking import checks
     from airflow_kafka_hdfs.hooks.hdfs_native_form import HDFS_NATIVE_CONNECTION_TYPE
     from airflow_kafka_hdfs.hooks.schema_registry_form import SCHEMA_REGISTRY_CONNECTION_TYPE
     from airflow_kafka_hdfs.ingest.datum.tiers import list_tiers, pick
@@ -54,7 +61,7 @@ def info(args: Namespace) -> None:
     tiers = list_tiers(direct_fault())
     chosen = pick(allowed, direct_fault=direct_fault)
     parts = {name: _version(name) for name in _PARTS}
-    facts = {
+    facts: dict[str, Any] = {
         "version": __version__,
         "parts": parts,
         "connection_types": [
@@ -64,8 +71,12 @@ def info(args: Namespace) -> None:
         "tiers_allowed": allowed,
         "tier": "reference" if chosen is None else chosen.name,
     }
+    found = [] if args.dag_id is None else checks(args)
+    if args.dag_id is not None:
+        facts["checks"] = [asdict(check) for check in found]
     if args.output == "json":
         print(json.dumps(facts, indent=2))
+        _end_with(found)
         return
     print(f"airflow-provider-kafka-hdfs {__version__}")
     print("\n".join(table(("part", "for", "version"), [(n, _PARTS[n], v or "-") for n, v in parts.items()])))
@@ -73,6 +84,15 @@ def info(args: Namespace) -> None:
     rows = [(tier.name, "yes" if tier.available else "no", tier.detail) for tier in tiers]
     print("\n".join(table(("tier", "there", "detail"), rows)))
     print(f"extract uses tier {facts['tier']} where a topic allows it ([kafka_hdfs] tiers = {allowed})")
+    if found:
+        rows = [(check.what, "yes" if check.works else "NO", check.detail) for check in found]
+        print("\n".join(table(("part", "works", "detail"), rows)))
+    _end_with(found)
+
+
+def _end_with(found: list[Check]) -> None:
+    if not all(check.works for check in found):
+        raise SystemExit(1)
 
 
 @told
@@ -105,20 +125,36 @@ def state_show(args: Namespace) -> None:
     """Watermarks, open plans, commits in need of care."""
     from airflow_kafka_hdfs.cli.addressing import context_of
     from airflow_kafka_hdfs.ingest import wire
-    from airflow_kafka_hdfs.ingest.inspecting import inspect
+    from airflow_kafka_hdfs.ingest.inspecting import inspect, newest_commits
     from airflow_kafka_hdfs.operators.tables import table
 
-    found = inspect(context_of(args))
+    ctx = context_of(args)
+    found = inspect(ctx)
+    last = newest_commits(ctx, _LAST_COMMITS)
+    lag = _lag_of(args, ctx)
     if args.output == "json":
-        print(json.dumps(wire.to_plain(found), indent=2))
+        commits = [wire.to_plain(commit) for commit in last]
+        told = [{**wire.to_plain(item), "lag": lag.get(item.key)} for item in found.partitions]
+        print(json.dumps({**wire.to_plain(found), "partitions": told, "last_commits": commits}, indent=2))
         return
     print(f"pipeline {found.pipeline}, state in {found.state}: {found.head + 1} commits")
-    columns = ("partition", "start", "watermark", "ahead", "covered", "skipped", "lost")
+    columns = ("partition", "start", "watermark", "lag", "ahead", "covered", "skipped", "lost")
     rows = [
-        (str(p.key), p.start, p.watermark, str(p.ahead) if p.ahead else "-", p.covered, p.skipped, p.lost)
+        (
+            str(p.key),
+            p.start,
+            p.watermark,
+            lag.get(p.key, "-"),
+            str(p.ahead) if p.ahead else "-",
+            p.covered,
+            p.skipped,
+            p.lost,
+        )
         for p in found.partitions
     ]
     print("\n".join(table(columns, rows)))
+    for commit in last:
+        print(f"commit {commit.number} ({commit.kind.value}) of {commit.clock}: {commit.counts.read:,} records read")
     for item in found.open_plans:
         alive = {True: "at work", False: "gone", None: "unknown"}[item.alive]
         print(f"open plan {item.plan} of {item.dag_id} {item.run_id} ({alive}): {item.undecided} units undecided")
@@ -128,6 +164,23 @@ def state_show(args: Namespace) -> None:
         )
     if found.unannounced:
         print(f"events not known to be stored: commits {_numbers(found.unannounced)}; the next run sends them")
+
+
+_LAST_COMMITS = 5
+
+
+def _lag_of(args: Namespace, ctx: Context) -> dict[PartitionKey, int | str]:
+    """Readable offsets that are not decided yet, asked of the brokers with `--lag`; a code where they do not tell."""
+    from airflow_kafka_hdfs.cli.addressing import config_of
+    from airflow_kafka_hdfs.exceptions import ConfigError
+    from airflow_kafka_hdfs.ingest.inspecting import lags
+    from airflow_kafka_hdfs.operators.ports import open_sources
+
+    if not args.lag:
+        return {}
+    if args.dag_id is None:
+        raise ConfigError("--dag-id", None, "the DAG of the pipeline: --lag asks its brokers")
+    return lags(ctx, open_sources(config_of(args.dag_id, args.group_id)).catalog)
 
 
 @told

@@ -17,6 +17,13 @@ _QUARANTINE = "airflow_kafka_hdfs.cli.quarantine"
 Arg: Any = cli_config.Arg  # Airflow gives it no types
 
 ARG_DAG_ID = Arg(("-d", "--dag-id"), help="DAG of the pipeline; its file is loaded for the arguments")
+ARG_CHECK_DAG_ID = Arg(("-d", "--dag-id"), help="also try whether this DAG reaches brokers, registry and store")
+ARG_PROBE = Arg(
+    ("--probe",),
+    help="with --dag-id: try whether the store creates atomically; writes small hidden files and deletes them",
+    action="store_true",
+)
+ARG_LAG = Arg(("--lag",), help="ask the brokers how far behind each partition is; with --dag-id", action="store_true")
 ARG_GROUP_ID = Arg(("-g", "--group-id"), help="task group in it, if it has several ingestions")
 ARG_DESTINATION = Arg(("--destination",), help="instead of a DAG: the destination's URI")
 ARG_PIPELINE_ID = Arg(("--pipeline-id",), help="with --destination: id of the pipeline, such as <dag_id>.<group_id>")
@@ -92,9 +99,9 @@ def _commands() -> list[CLICommand]:
             subcommands=(
                 ActionCommand(
                     name="info",
-                    help="Version, optional parts, connections, tiers",
+                    help="Version, optional parts, connections, tiers; with --dag-id: what works and what does not",
                     func=lazy_load_command(f"{_COMMANDS}.info"),
-                    args=(ARG_OUTPUT, ARG_VERBOSE),
+                    args=(ARG_CHECK_DAG_ID, ARG_GROUP_ID, ARG_PROBE, ARG_OUTPUT, ARG_VERBOSE),
                 ),
                 ActionCommand(
                     name="plan",
@@ -108,9 +115,9 @@ def _commands() -> list[CLICommand]:
                     subcommands=(
                         ActionCommand(
                             name="show",
-                            help="Watermarks, open plans, commits in need of care",
+                            help="Watermarks, lag, last commits, open plans, commits in need of care",
                             func=lazy_load_command(f"{_COMMANDS}.state_show"),
-                            args=(*_PIPELINE, ARG_OUTPUT),
+                            args=(*_PIPELINE, ARG_LAG, ARG_OUTPUT),
                         ),
                         ActionCommand(
                             name="log",

@@ -12,10 +12,10 @@ EXIT_CODES = (
 )
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
-    "info": ("info", "info --output json"),
+    "info": ("info", "info --dag-id shop --probe", "info --output json"),
     "plan": ("plan --dag-id shop --dry-run", "plan --dag-id shop --dry-run --output json"),
     "state show": (
-        "state show --dag-id shop",
+        "state show --dag-id shop --lag",
         "state show --destination webhdfs://namenode:9870/data --pipeline-id shop.ingest --output json",
     ),
     "state log": ("state log --dag-id shop --number 50", "state log --dag-id shop --output json"),

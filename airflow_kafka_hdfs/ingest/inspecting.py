@@ -9,6 +9,7 @@ from airflow_kafka_hdfs.ingest.plan_book import NEWEST_PLANS, all_plans, standin
 from airflow_kafka_hdfs.ingest.publishing import Refusal, roll_forward_all
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Commit, PartitionKey
+from airflow_kafka_hdfs.ports.kafka import TopicCatalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +126,24 @@ def inspect(ctx: Context) -> PipelineStanding:
         unannounced=tuple(n for n in ctx.log.unannounced(view) if n not in set(unpublished)),
         open_plans=tuple(open_plans),
     )
+
+
+def lags(ctx: Context, catalog: TopicCatalog) -> dict[PartitionKey, int | str]:
+    """Current partition -> offsets that committed readers could read and that are not decided; a code where unknown.
+
+    Raises:
+        KafkaUnavailableError: the brokers do not answer.
+    """
+    state = ctx.log.read().state
+    places = {key.topic_partition: key for key in state.current.values()}
+    found: dict[PartitionKey, int | str] = {}
+    for place, offsets in (catalog.offsets(list(places)) if places else {}).items():
+        key = places[place]
+        if isinstance(offsets, str):
+            found[key] = offsets
+        else:
+            found[key] = len(state.coverage[key].undecided(offsets.log_start, offsets.last_stable))
+    return found
 
 
 def newest_commits(ctx: Context, most: int) -> list[Commit]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
+from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.hooks.lineage import LineageHook
 from airflow_kafka_hdfs.ingest.context import Sources
 from airflow_kafka_hdfs.operators import ports
@@ -250,3 +251,56 @@ def test_a_plan_is_shown_to_scripts(call, capsys, tmp_path, request, monkeypatch
     assert told["dry_run"] is True
     assert {entry["key"]["topic"] for entry in told["entries"]} == {"events", "clicks"}
     assert {"reason", "ranges", "log_end"} <= told["entries"][0].keys()
+
+
+def test_lag_is_asked_of_the_brokers(call, capsys, tmp_path, request, monkeypatch):
+    from airflow.cli.cli_parser import get_parser
+
+    at = Scene(tmp_path, request.getfixturevalue, monkeypatch).by_dag()
+    reached = ports.open_sources(None).catalog.describe(["events"])["events"]
+    job = request.getfixturevalue("pipeline")
+    same = dataclasses.replace(next(iter(job.ctx.log.read().state.current.values())), topic_id=reached.topic_id)
+    job.store = job.ctx.state
+    job.start(same, at=15)
+    args = get_parser().parse_args(["kafka-hdfs", "state", "show", *at, "--lag", "--output", "json"])
+    args.func(args)
+    told = json.loads(capsys.readouterr().out)
+    assert [item["lag"] for item in told["partitions"]] == [5]
+    assert [commit["number"] for commit in told["last_commits"]] == [3, 2, 1, 0]
+
+
+def test_info_tries_each_part_by_itself_and_one_fault_hides_none(call, capsys, tmp_path, request, monkeypatch):
+    from airflow.cli.cli_parser import get_parser
+
+    at = Scene(tmp_path, request.getfixturevalue, monkeypatch).by_dag()
+
+    def info(*words):
+        args = get_parser().parse_args(["kafka-hdfs", "info", *at, *words, "--output", "json"])
+        capsys.readouterr()
+        try:
+            args.func(args)
+            code = 0
+        except SystemExit as ended:
+            code = ended.code
+        return code, {check["what"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+
+    code, found = info("--probe")
+    assert code == 0
+    assert list(found) == ["DAG", "brokers", "topics", "destination", "state", "destination: atomic create"]
+    assert found["topics"]["detail"] == "2 of 2 topics can be looked at"
+    assert not list(tmp_path.rglob(".probe*"))
+
+    class Away:
+        def cluster_id(self):
+            raise KafkaUnavailableError("127.0.0.1:9: nobody there")
+
+        def describe(self, names):
+            raise KafkaUnavailableError("127.0.0.1:9: nobody there")
+
+    away = dataclasses.replace(ports.open_sources(None), catalog=Away())
+    monkeypatch.setattr(ports, "open_sources", lambda config: away)
+    code, found = info()
+    assert code == 1
+    assert [what for what, check in found.items() if not check["works"]] == ["brokers", "topics"]
+    assert "nobody there" in found["brokers"]["detail"]
+    assert found["destination"]["works"]
