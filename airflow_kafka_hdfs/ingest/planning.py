@@ -325,8 +325,9 @@ def _refused(ctx: Context, config: IngestConfig, state: LogState, new: Collectio
         raise StateMissingError(
             f"data of {', '.join(there)} stands below {ctx.data.root} (such as {next(iter(there.values()))}), "
             f"but the commit log at {ctx.state.root} is empty; starting afresh would write records a second time. "
-            "Restore the state folder, or rebuild it with `airflow kafka-hdfs state rebuild`; for data of another "
-            "pipeline use `state import`, or start a topic at a chosen point with the Param `reset`"
+            "Restore the state folder, or rebuild it with `airflow kafka-hdfs state rebuild` (`--from files` where "
+            "there are no copies of its records); for data of another pipeline use `state import`, or start a topic at "
+            "a chosen point with the Param `reset`"
         )
     return [
         Held(

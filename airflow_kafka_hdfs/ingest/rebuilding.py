@@ -181,6 +181,8 @@ def _changes(
         start = None if key in state.coverage else planned.spans[0][0]
         changes.append(PartitionChange(key=key, start=start, covered=proved | vague))
         told.append(f"{key}: {proved | vague} covered" + ("" if start is None else f", starts at {start}"))
+        if start is not None and (holes := Ranges.span(start, (proved | vague).end or start) - proved - vague):
+            told.append(f"{key}: {holes} in between are read by the next run, whatever had been skipped there")
         if rest := vague - proved:
             assumed.append(f"{key}: {rest}: a file of several partitions; was its plan read to the end?")
     return tuple(changes), told, assumed

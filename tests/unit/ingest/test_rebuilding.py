@@ -100,6 +100,19 @@ def test_what_a_limit_left_is_read_and_nothing_twice():
     assert values(world) == dict.fromkeys(range(15), 1)
 
 
+def test_holes_between_files_are_said_to_be_read_and_are_read():
+    world = ingested(runs=3)
+    world.store.delete(next(path for path in world.store.files() if "+0+5+9." in path))
+    lose_the_log(world)
+    draft, _ = rebuilt(world)
+    assert draft.told[1:] == (
+        "events[0]: [0, 5), [10, 15) covered, starts at 0",
+        "events[0]: [5, 10) in between are read by the next run, whatever had been skipped there",
+    )
+    assert world.run("next").whole()[1].is_green
+    assert values(world) == dict.fromkeys(range(15), 1)
+
+
 def test_of_files_of_several_partitions_the_ends_are_assumed_and_said_so():
     world = ingested(partitions=3, runs=1)
     lose_the_log(world)
