@@ -22,18 +22,24 @@ from confluent_kafka.admin import (
 )
 
 from airflow_kafka_hdfs.adapters.kafka.catalog import KafkaCatalog
+from airflow_kafka_hdfs.adapters.kafka.direct import direct_fault
 from airflow_kafka_hdfs.adapters.kafka.mirror import GroupMirror
 from airflow_kafka_hdfs.adapters.kafka.producer import CheckedProducer
 from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
 from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.model import PartitionOffsets, TopicPartition
-from tests.contract.kafka.drivers import PASSWORD, USER, Reading, RealDriver, until
+from tests.contract.kafka.drivers import PASSWORD, READERS, USER, Reading, RealDriver, until
 from tests.stack.kafka import KafkaCluster
 
 pytestmark = pytest.mark.services
 
 NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture(params=READERS)
+def reader_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
@@ -43,8 +49,8 @@ def reading(real_driver: RealDriver) -> Iterator[Reading]:
     reading.reader.close()
 
 
-def test_compacted_records_leave_holes_that_are_read_over(real_driver: RealDriver, reading: Reading):
-    name = "compacted"
+def test_compacted_records_leave_holes_that_are_read_over(real_driver: RealDriver, reading: Reading, unique_name: str):
+    name = f"compacted_{unique_name}"
     config = {"cleanup.policy": "compact", "segment.ms": 100, "min.cleanable.dirty.ratio": 0.01}
     real_driver.cluster.create_topic(name, config=config)
     for _ in range(10):
@@ -138,11 +144,14 @@ def test_a_wrong_password_is_named_as_the_reason_and_shown_nowhere(secured_broke
     catalog = KafkaCatalog(settings, timeout=3)
     with pytest.raises(KafkaUnavailableError, match="_AUTHENTICATION") as caught:
         catalog.offsets([TopicPartition("any", 0)])
-    reader = KafkaReader(settings)
-    reader.assign({TopicPartition("any", 0): 0})
-    until(lambda: reader.poll(1, 0.1).positions == {} and "_AUTHENTICATION" in reader.trouble())
-    reader.close()
-    shown = f"{caught.value} {settings!r} {reader.trouble()} {caplog.text}"
+    troubles = []
+    for make in READERS.values():
+        reader = make(settings)
+        reader.assign({TopicPartition("any", 0): 0})
+        until(lambda reader=reader: reader.poll(1, 0.1).positions == {} and "_AUTHENTICATION" in reader.trouble())
+        reader.close()
+        troubles.append(reader.trouble())
+    shown = f"{caught.value} {settings!r} {troubles} {caplog.text}"
     assert "wrong-and-secret" not in shown
     assert PASSWORD not in shown
 
@@ -163,8 +172,8 @@ def test_nobody_there_is_told_after_the_time_out_by_every_call():
         assert time.monotonic() - start < 60  # it ends; how soon is for the benchmark
 
 
-def test_a_reader_without_brokers_brings_nothing_and_says_why():
-    reader = KafkaReader(client_settings({"bootstrap.servers": NOBODY}))
+def test_a_reader_without_brokers_brings_nothing_and_says_why(reader_name: str):
+    reader = READERS[reader_name](client_settings({"bootstrap.servers": NOBODY}))
     reader.assign({TopicPartition("any", 0): 0})
     until(lambda: reader.poll(10, 0.1).positions == {} and reader.trouble() != "")
     assert "refused" in reader.trouble()
@@ -206,21 +215,24 @@ def test_a_leader_killed_while_it_is_read_costs_time_and_no_record(tmp_path: Pat
             producer.produce(name, b"%d" % i, partition=i % 6)
         assert producer.flush(60) == 0
         settings = client_settings({"bootstrap.servers": cluster.bootstrap_servers})
-        reading = Reading(KafkaReader(settings))
+        readings = [Reading(make(settings)) for make in READERS.values()]
         tps = [TopicPartition(name, p) for p in range(6)]
-        reading.reader.assign(dict.fromkeys(tps, 0))
-        reading.until(lambda: len(reading.records) >= 300, n=50)
+        for reading in readings:
+            reading.reader.assign(dict.fromkeys(tps, 0))
+            reading.until(lambda reading=reading: len(reading.records) >= 300, n=50)
         cluster.kill_node(cluster.leader_of(name, 0))
-        reading.to(dict.fromkeys(tps, 1000), n=50, seconds=60)
-        for _ in range(3):
-            reading.poll()
+        for reading in readings:
+            reading.to(dict.fromkeys(tps, 1000), n=50, seconds=60)
+            for _ in range(3):
+                reading.poll()
+            reading.reader.close()
         catalog = KafkaCatalog(settings)
         offsets = catalog.offsets(tps)
         assert offsets == {tp: PartitionOffsets(log_start=0, last_stable=1000, high_watermark=1000) for tp in tps}
-        reading.reader.close()
-    for tp in tps:
-        wanted = [b"%d" % i for i in range(tp.partition, 6000, 6)]
-        assert reading.values(name, tp.partition) == wanted
+    for reading in readings:
+        for tp in tps:
+            wanted = [b"%d" % i for i in range(tp.partition, 6000, 6)]
+            assert reading.values(name, tp.partition) == wanted
 
 
 def test_one_frozen_broker_is_a_fault_of_its_partitions_alone(tmp_path: Path):
@@ -234,12 +246,14 @@ def test_one_frozen_broker_is_a_fault_of_its_partitions_alone(tmp_path: Path):
         frozen = cluster.leader_of(name, 0)
         lost = {tp for tp in tps if cluster.leader_of(name, tp.partition) == frozen}
         cluster.pause_node(frozen)
-        reader = KafkaReader(settings)
-        reader.assign(dict.fromkeys(tps, 0))
-        reader.poll(10, 0.5)
+        readers = [make(settings) for make in READERS.values()]
+        for reader in readers:
+            reader.assign(dict.fromkeys(tps, 0))
+            reader.poll(10, 0.5)
         found = catalog.offsets(tps)
         start = time.monotonic()
-        reader.close()
+        for reader in readers:
+            reader.close()
         closing = time.monotonic() - start
         cluster.continue_node(frozen)
         assert {tp for tp, answer in found.items() if isinstance(answer, str)} == lost
@@ -287,6 +301,7 @@ def test_a_log_in_by_token_works_for_every_kind_of_client(tmp_path: Path):
             producer.send(name, b"x")
         tp = TopicPartition(name, 0)
         assert KafkaCatalog(settings).offsets([tp])[tp].last_stable == 1
+        assert direct_fault(settings) == "only the client's Python face can call oauth_cb"
         reading = Reading(KafkaReader(settings))
         reading.reader.assign({tp: 0})
         reading.to({tp: 1})

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_kafka_hdfs.adapters.kafka.catalog import KafkaCatalog
+from airflow_kafka_hdfs.adapters.kafka.direct import DirectReader
 from airflow_kafka_hdfs.adapters.kafka.mirror import GroupMirror
 from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
 from airflow_kafka_hdfs.exceptions import ConfigError
@@ -40,9 +41,10 @@ def test_adapters_are_made_from_it(connection: Callable[..., str]):
     hook = KafkaSourceHook(connection("kafka_test", "kafka", extra=BROKERS))
     assert isinstance(hook.catalog(), KafkaCatalog)
     assert isinstance(hook.mirror("group"), GroupMirror)
-    reader = hook.reader()
-    assert isinstance(reader, KafkaReader)
-    reader.close()
+    assert hook.direct_fault() == ""
+    for reader, kind in ((hook.reader(), KafkaReader), (hook.direct_reader(), DirectReader)):
+        assert isinstance(reader, kind)
+        reader.close()
     hook.producer().flush()
 
 
