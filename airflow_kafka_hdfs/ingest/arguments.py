@@ -82,13 +82,16 @@ def share(key: str, value: object) -> float | None:
     return float(number)
 
 
+_LONGEST = 100 * 366 * 24 * 3600
+
+
 def seconds(key: str, value: object, *, zero: bool = False) -> float | None:
     """A duration as seconds: a timedelta or a number, or None for no limit."""
     if _is_unset(value):
         return None
     number = value.total_seconds() if isinstance(value, timedelta) else _number(value)
-    if number is None or number < 0 or (number == 0 and not zero):
-        raise ConfigError(key, value, "a timedelta or a number of seconds, above 0")
+    if number is None or not 0 <= number <= _LONGEST or (number == 0 and not zero):
+        raise ConfigError(key, value, "a timedelta or a number of seconds, above 0 and at most 100 years")
     return float(number)
 
 
@@ -202,7 +205,10 @@ def avro_schema(key: str, value: object) -> str | None:
         return None
     allowed = "an Avro schema: a mapping, JSON text, or the path of an .avsc file"
     if isinstance(value, Mapping | list):
-        return json.dumps(value)
+        try:
+            return json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(key, value, allowed, f"no JSON: {error}") from None
     if not isinstance(value, str | Path) or not str(value).strip():
         raise ConfigError(key, value, allowed)
     written = str(value)
@@ -211,6 +217,8 @@ def avro_schema(key: str, value: object) -> str | None:
             written = Path(value).read_text(encoding="utf-8")
         except OSError as error:
             raise ConfigError(key, str(value), allowed, f"the file can't be read: {error.strerror}") from None
+        except ValueError as error:  # a name that no file can have, or content that is no text
+            raise ConfigError(key, ascii(str(value))[:200], allowed, f"the file can't be read: {error}") from None
     try:
         return json.dumps(json.loads(written))
     except ValueError as error:

@@ -108,6 +108,10 @@ def test_line_formats_are_uncompressed_unless_told_otherwise(file_format):
         ({"dir_mode": 0o77777}, "dir_mode: got"),
         ({"dir_mode": "640"}, "dir_mode: got '640'; allowed: permission bits that give the owner at least 700"),
         ({"gc_grace": -1}, "gc_grace: got -1"),
+        ({"gc_grace": 10**30}, "gc_grace: got 1000000000000000000000000000000; allowed: .* at most 100 years"),
+        ({"schema": "a\0b"}, "schema: .*the file can't be read"),
+        ({"schema": "x\ud800"}, "schema: .*the file can't be read"),
+        ({"schema": {"type": {1, 2}}}, "schema: .*no JSON"),
         # places
         ({"destination": "/data"}, "destination: got '/data'.*did you mean 'file:///data'"),
         ({"destination": "data"}, "destination: got 'data'; allowed: a URI"),
