@@ -42,6 +42,9 @@ class InterceptedCalls(HdfsCalls):
     def read(self, action: str, path: str) -> bytes | None:
         return self._run("read", lambda: self._calls.read(action, path))
 
+    def read_part(self, action: str, path: str, start: int, size: int) -> bytes | None:
+        return self._run("read_part", lambda: self._calls.read_part(action, path, start, size))
+
     def write(self, action: str, path: str, data: bytes, mode: int | None) -> None:
         self._run("write", lambda: self._calls.write(action, path, data, mode))
 
