@@ -44,8 +44,9 @@ def test_a_job_with_the_direct_tier_forced_lands_every_record(
 
 
 def test_a_connection_with_a_callback_is_read_by_the_next_tier_and_refused_where_direct_is_an_order(
-    kafka, produce, run_dag, tmp_path, unique_name, monkeypatch, caplog
+    kafka, produce, run_dag, tmp_path, unique_name, monkeypatch, capsys, caplog
 ):
+    caplog.set_level("INFO")
     path = f"{__name__}.{heard.__name__}"
     monkeypatch.setenv("AIRFLOW__APACHE_KAFKA__CALLBACK_ALLOWLIST", path)
     extra = {"bootstrap.servers": kafka.bootstrap_servers, "stats_cb": path}
@@ -55,8 +56,9 @@ def test_a_connection_with_a_callback_is_read_by_the_next_tier_and_refused_where
     monkeypatch.setenv("AIRFLOW__KAFKA_HDFS__TIERS", "direct")
     ran = run_dag(job([topic], tmp_path, **BARE))
     assert (ran.state, ran.states["ingest.extract[0]"]) == ("failed", "failed")
-    assert "direct: only the client's Python face can call stats_cb" in caplog.text
+    assert "direct: only the client's Python face can call stats_cb" in capsys.readouterr().out
     monkeypatch.delenv("AIRFLOW__KAFKA_HDFS__TIERS")
     ran = run_dag(job([topic], tmp_path, **BARE))
     assert ran.state == "success", ran.states
     assert [state["ways"] for state in task_states(ran)] == [{"compiled": 10}]
+    assert "tier direct is off: only the client's Python face can call stats_cb" in caplog.text

@@ -39,6 +39,8 @@ DIRECT = "direct"
 NAMES = (DIRECT, "compiled", "numpy", "reference")
 """Fastest first."""
 
+_BATCHES = {DIRECT: 2_000, "compiled": 500}
+"""Values per batch: what is no object costs nothing to keep, and fewer batches mean less work around them."""
 _NO_READER = "nothing here reads the Kafka client's memory"
 
 _MODULE = "airflow_kafka_hdfs.ingest.datum._packer"
@@ -70,8 +72,8 @@ class CompiledTier:
     """Packs in C. What C does not take (frames to be looked up, decoded or refused first) goes to numpy."""
 
     module: ModuleType
-    name: str = "compiled"
-    batch_size: int = 500
+    name: str
+    batch_size: int
 
     def pack(self, packer: Packer, batch: Batch) -> Outcome:
         """See `Tier.pack`."""
@@ -216,7 +218,7 @@ def choose(name: str = AUTO, *, below: str | None = None) -> Tier:
         wanted = list(NAMES[NAMES.index(below) + 1 :]) or ["reference"]
     if wanted[0] in (DIRECT, "compiled"):
         try:
-            return CompiledTier(_load(), wanted[0])
+            return CompiledTier(_load(), wanted[0], _BATCHES[wanted[0]])
         except ImportError as error:
             if name != AUTO:
                 hint = f"the extension is not built ({error}); install with a C compiler at hand, or from a wheel"
