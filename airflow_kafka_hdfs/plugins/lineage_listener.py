@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from typing import Any
 
 from airflow.listeners import hookimpl
@@ -12,6 +14,21 @@ from airflow_kafka_hdfs.plugins.lineage_snapshot import snapshot
 
 log = logging.getLogger(__name__)
 _SCHEDULER = "SchedulerJob"
+_KIND_KNOWN = 60.0
+"""Seconds within which a job is told its kind."""
+
+
+def _catch_up_in_scheduler(job: Any) -> None:
+    """Wait until the kind of a job is known, and let a scheduler's emitter catch up."""
+    until = time.monotonic() + _KIND_KNOWN
+    # From the dictionary: nothing may be loaded for it, it belongs to the thread that runs the job.
+    while not (kind := job.__dict__.get("job_type")) and time.monotonic() < until:
+        time.sleep(0.05)
+    if kind == _SCHEDULER:
+        try:
+            lineage_thread.emitter().want_catch_up()
+        except Exception:
+            log.exception("lineage: could not start")
 
 
 class RunListener:
@@ -19,12 +36,14 @@ class RunListener:
 
     @hookimpl
     def on_starting(self, component: Any) -> None:
-        """The scheduler looks for runs that were never sent; other processes only send what they are told."""
-        if getattr(component, "job_type", "") == _SCHEDULER:
-            try:
-                lineage_thread.emitter().want_catch_up()
-            except Exception:
-                log.exception("lineage: could not start")
+        """The scheduler looks for runs that were never sent; other processes only send what they are told.
+
+        Airflow calls this from the constructor of a job, before the job is told its kind; so a thread looks at that
+        for a while.
+        """
+        if hasattr(component, "job_type"):
+            name = "kafka-hdfs-lineage-start"
+            threading.Thread(target=_catch_up_in_scheduler, args=(component,), name=name, daemon=True).start()
 
     @hookimpl
     def before_stopping(self, component: Any) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG, Asset, AssetAlias, task
@@ -213,6 +215,31 @@ def test_runs_that_found_no_room_in_the_queue_are_sent_by_the_next_catch_up(sett
     emitter.want_catch_up()
     emitter.step(0.1)
     assert told() == own
+
+
+@pytest.mark.parametrize(("kind", "catches_up"), [("SchedulerJob", True), ("DagProcessorJob", False)])
+def test_a_scheduler_catches_up_though_its_start_is_told_before_its_kind(airflow_db, monkeypatch, kind, catches_up):
+    from airflow.jobs.base_job_runner import BaseJobRunner
+    from airflow.jobs.job import Job
+    from airflow.listeners.listener import get_listener_manager
+
+    from airflow_kafka_hdfs.plugins import lineage_listener
+
+    class Runner(BaseJobRunner):
+        job_type = kind
+
+    wanted = threading.Event()
+    monkeypatch.setattr(lineage_listener.lineage_thread, "emitter", lambda: SimpleNamespace(want_catch_up=wanted.set))
+    listener, manager = lineage_listener.RunListener(), get_listener_manager()
+    manager.add_listener(listener)
+    try:
+        Runner(Job())
+    finally:
+        manager.pm.unregister(listener)
+    for thread in threading.enumerate():
+        if thread.name == "kafka-hdfs-lineage-start":
+            thread.join(30)
+    assert wanted.is_set() is catches_up
 
 
 def test_a_listener_copies_a_dag_of_1000_tasks_in_milliseconds(settings):
