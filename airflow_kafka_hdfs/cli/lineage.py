@@ -193,7 +193,7 @@ def load(args: argparse.Namespace) -> None:
                 source,
                 warehouse,
                 SystemClock(),
-                topics=[hook.settings.topic],
+                **hook.load_options(),
                 dead_letters=dead_letters,
                 dead_letter_topic=hook.settings.dead_letter_topic,
                 on_outage=lambda error: print(f"waiting: {error}", file=sys.stderr),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_hdfs.exceptions import ConfigError
 from airflow_kafka_hdfs.lineage.settings import SECTION, LineageSettings
@@ -97,6 +97,19 @@ class LineageHook:
         """Names of the topics that lineage needs."""
         settings = self.settings
         return [name for name in (settings.topic, settings.dead_letter_topic, settings.openlineage_topic) if name]
+
+    def load_options(self, topic: str | None = None) -> dict[str, Any]:
+        """Which topics a `Loader` reads, as arguments of it.
+
+        Args:
+            topic: topic of lineage messages to read instead of the configured one.
+        """
+        from airflow_kafka_hdfs.lineage.openlineage import EventReader
+
+        own, others = topic or self.settings.topic, self.settings.openlineage_topic
+        if not others:
+            return {"topics": [own]}
+        return {"topics": [own, others], "events": EventReader(self.settings), "event_topics": [others]}
 
     def warehouse_url(self) -> str:
         """SQLAlchemy URL of the warehouse; SQLite in AIRFLOW_HOME if nothing is configured.

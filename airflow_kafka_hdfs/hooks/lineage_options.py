@@ -86,6 +86,11 @@ def lineage_section() -> dict[str, Any]:
             ),
             "default_fs": _option("Name node for `hdfs:///path`.", "", example="nn:8020"),
             "trim_schemes": _option("URI schemes whose names lose partition folders at their end.", "hdfs,file"),
+            "open_instances": _option(
+                "Other deployments and OpenLineage namespaces whose jobs everybody may see who is logged in.",
+                "",
+                example="spark-prod,other-airflow",
+            ),
             "service": _option("Version of the service that this deployment is, for messages.", ""),
             "image": _option("Image tag that this deployment runs, for messages.", ""),
             "team": _option("Team that owns the DAGs; empty: from a tag `team:<name>`.", ""),

@@ -110,12 +110,17 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What every message carries."""
+    """What every message carries.
+
+    Attributes:
+        origin: who told, if it was none of our plugins (`openlineage`); it is never sent.
+    """
 
     job: Job
     run: Run
     versions: Versions = Versions()
     emitted_at: datetime
+    origin: str = ""
 
     @property
     def run_event_id(self) -> str:
@@ -195,6 +200,11 @@ def message_key(envelope: Envelope) -> bytes:
 @lru_cache(maxsize=10_000)
 def _job_id(instance: str, dag_id: str) -> str:
     return digest(instance, dag_id)
+
+
+def team_of(tags: tuple[str, ...]) -> str:
+    """The team in a tag `team:<name>`."""
+    return next((tag.partition(":")[2] for tag in tags if tag.startswith("team:")), "")
 
 
 def _event_id(kind: str, envelope: Envelope, *key: str) -> str:

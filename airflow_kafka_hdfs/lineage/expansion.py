@@ -11,12 +11,13 @@ from airflow_kafka_hdfs.lineage.identity import ALIAS_NAMESPACE, DatasetId
 from airflow_kafka_hdfs.lineage.pairs import Derivation, Node, Options, Pair, PairState
 from airflow_kafka_hdfs.lineage.workflow import Evidence, RunFacts, TaskIo, TaskSpec, Use, Workflow
 
-_STATES = {
+STATES = {
     "success": PairState.WRITTEN,
     "failed": PairState.FAILED,
     "upstream_failed": PairState.UPSTREAM_FAILED,
     "skipped": PairState.SKIPPED,
 }
+"""Airflow's states of task instances -> what they mean for pairs; any other is unknown."""
 REMOVED = "removed"
 """Airflow's state of instances of a mapped task that an earlier attempt had and this one has not."""
 
@@ -280,8 +281,8 @@ def _node(
 def _state(task_id: str, map_index: int, facts: RunFacts, report: TaskIo | None) -> PairState:
     known = facts.states.get((task_id, map_index))
     if known is not None:
-        return _STATES.get(known[0], PairState.UNKNOWN)
-    return _STATES.get(report.state, PairState.UNKNOWN) if report is not None else PairState.UNKNOWN
+        return STATES.get(known[0], PairState.UNKNOWN)
+    return STATES.get(report.state, PairState.UNKNOWN) if report is not None else PairState.UNKNOWN
 
 
 def _scheduled(node: Node, workflow: Workflow, facts: RunFacts) -> Node:

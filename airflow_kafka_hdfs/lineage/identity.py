@@ -159,7 +159,8 @@ class Naming:
         if namespace == "file":
             return self.resolve(f"file:///{name.lstrip('/')}")
         if "://" in namespace:
-            return self.resolve(f"{namespace.rstrip('/')}/{name.lstrip('/')}")
+            place = namespace if namespace.endswith("://") else namespace.rstrip("/")
+            return self.resolve(f"{place}/{name.lstrip('/')}")
         if not namespace or not name:
             raise LineageError(f"dataset: got namespace {namespace!r} and name {name!r}; both are needed")
         return Located(dataset=DatasetId(namespace, name))

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from airflow_kafka_hdfs.lineage.events import EdgeMessage, Envelope, RunMessage
+from airflow_kafka_hdfs.lineage.events import Envelope, Message
 from airflow_kafka_hdfs.lineage.facts import FAILURES_FOR_FAILING, RUNS_FOR_FREQUENCY, failing, frequency
 from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
@@ -21,7 +21,6 @@ ATTRIBUTES = ("team", "owners", "config_file", "relative_fileloc")
 VERSIONS = ("airflow", "provider", "python", "bundle", "bundle_version", "dag_version", "service", "image")
 
 RunChange = tuple[RunRow | None, RunRow]
-JobMessage = RunMessage | EdgeMessage
 
 
 class JobFacts:
@@ -41,12 +40,12 @@ class JobFacts:
         self._stored.update({row.job_id: row for row in self._tx.rows(JobRow, ("job_id",), wanted)})
         return frozenset(self._stored)
 
-    def write(self, runs: Mapping[tuple[str, str], RunChange], messages: Iterable[JobMessage]) -> None:
+    def write(self, runs: Mapping[tuple[str, str], RunChange], messages: Iterable[Message]) -> None:
         """Write the rows of jobs that these runs and messages change.
 
         Args:
             runs: (job id, run id) -> the run's row as it was and as it is.
-            messages: run and edge messages of the batch, superseded ones too.
+            messages: those of the batch that know their job, superseded ones too.
         """
         jobs = dict(self._stored)
         for envelope in {id(message.envelope): message.envelope for message in messages}.values():
@@ -54,16 +53,19 @@ class JobFacts:
             have = jobs.get(fresh.job_id)
             jobs[fresh.job_id] = fresh if have is None else _merge_jobs(have, fresh)
         changed: dict[str, list[RunRow]] = {}
+        moved: set[str] = set()
         for before, row in runs.values():
             if before != row:
                 changed.setdefault(row.job_id, []).append(row)
+            if before is not None and before.run_after != row.run_after:
+                moved.add(row.job_id)
         stored = self._attributes(changed)
         attributes: list[JobAttributeRow] = []
         for job_id, rows in changed.items():
             rows.sort(key=lambda row: (row.run_after, row.run_id))
             job = replace(jobs[job_id], **_recent(jobs[job_id], rows))
             have_said = stored.get(job_id, {})
-            jobs[job_id], said = self._with_runs(job, rows, have_said)
+            jobs[job_id], said = self._from_all_runs(job) if job_id in moved else self._with_runs(job, rows, have_said)
             attributes += [row for name, row in said.items() if have_said.get(name) != row]
         self._tx.put([row for job_id, row in jobs.items() if self._stored.get(job_id) != row])
         self._tx.put(attributes)
@@ -153,6 +155,8 @@ def _recent(job: JobRow, rows: list[RunRow]) -> dict[str, Any]:
             scheduled.add((row.logical_date or row.run_after).isoformat())
         if row.run_type != "backfill" and row.outcome in ("success", "failed"):
             finished[row.run_id] = (row.run_after.isoformat(), row.outcome)
+        else:
+            finished.pop(row.run_id, None)
     # All are in UTC, so their texts are in the order of the moments.
     dates = sorted(scheduled)[-RUNS_FOR_FREQUENCY:]
     last = sorted((when, run_id, outcome) for run_id, (when, outcome) in finished.items())[-_FINISHED_KEPT:]

@@ -13,7 +13,8 @@ from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, WarehouseUnavai
 from airflow_kafka_hdfs.lineage.events import Message, MessageError
 from airflow_kafka_hdfs.lineage.graph_cache import GraphCache
 from airflow_kafka_hdfs.lineage.merging import Merge, Merged
-from airflow_kafka_hdfs.lineage.message_json import decode
+from airflow_kafka_hdfs.lineage.message_json import KINDS, decode
+from airflow_kafka_hdfs.lineage.openlineage import ORIGIN, EventReader, OpenLineageEvent
 from airflow_kafka_hdfs.lineage.storage_text import pack
 from airflow_kafka_hdfs.ports.lineage import Letter, LetterBox, LetterSource, LoadTransaction, Warehouse
 from airflow_kafka_hdfs.ports.lineage_rows import OffsetRow, RawRow
@@ -84,6 +85,8 @@ class Loader:
         dead_letters: where unusable messages are sent as well, None for nowhere.
         dead_letter_topic: the topic for them.
         on_outage: told what a long-running loader waits for.
+        events: reads events of OpenLineage, None if no topic holds any.
+        event_topics: those of the topics that hold them.
     """
 
     def __init__(
@@ -98,6 +101,8 @@ class Loader:
         dead_letters: LetterBox | None = None,
         dead_letter_topic: str = "",
         on_outage: Callable[[Exception], None] = lambda error: None,
+        events: EventReader | None = None,
+        event_topics: Collection[str] = (),
     ) -> None:
         self._source = source
         self._warehouse = warehouse
@@ -108,6 +113,8 @@ class Loader:
         self._dead_letters = dead_letters
         self._dead_letter_topic = dead_letter_topic
         self._on_outage = on_outage
+        self._events = events
+        self._event_topics = frozenset(event_topics)
         self._cache = GraphCache()
         self._stored: dict[tuple[str, int], int] | None = None
 
@@ -173,7 +180,7 @@ class Loader:
         if not letters:
             self._stored = stored
             return 0
-        messages, raws = self._read(letters)
+        messages, events, raws = self._read(letters)
         bad = [raw for raw in raws if raw.problem]
         self._bury(letters, bad)
         with self._warehouse.transaction() as tx:
@@ -181,7 +188,7 @@ class Loader:
             if following is None:
                 return 0
             tx.put(raws)
-            merged = Merge(tx, self._cache).apply(messages)
+            merged = Merge(tx, self._cache).apply(messages, events)
         self._stored = following
         report.add(len(letters), len(bad), merged)
         return len(letters)
@@ -193,16 +200,22 @@ class Loader:
             self._source.assign(self._topics, stored)
             self._stored = stored
 
-    def _read(self, letters: Sequence[Letter]) -> tuple[list[Message], list[RawRow]]:
+    def _read(self, letters: Sequence[Letter]) -> tuple[list[Message], list[OpenLineageEvent], list[RawRow]]:
         now = self._clock.now()
         messages: list[Message] = []
+        events: list[OpenLineageEvent] = []
         raws: list[RawRow] = []
         for letter in letters:
             event_id, kind, problem = "", "invalid", ""
             try:
-                message = decode(letter.value)
-                event_id, kind = message.event_id, type(message).__name__.removesuffix("Message").lower()
-                messages.append(message)
+                if self._events is not None and letter.topic in self._event_topics:
+                    event = self._events.read(letter.value)
+                    event_id, kind = event.event_id, ORIGIN
+                    events.append(event)
+                else:
+                    message = decode(letter.value)
+                    event_id, kind = message.event_id, KINDS[type(message)]
+                    messages.append(message)
             except MessageError as error:
                 problem = str(error)
             raws.append(
@@ -211,13 +224,13 @@ class Loader:
                     partition=letter.partition,
                     offset=letter.offset,
                     event_id=event_id,
-                    type="task_io" if kind == "taskio" else kind,
+                    type=kind,
                     received_at=now,
-                    body=_readable(letter.value, plain=not problem),
-                    problem=_readable(problem.encode("utf-8", "replace"))[:2000] if problem else "",
+                    body=readable(letter.value, plain=not problem),
+                    problem=readable(problem.encode("utf-8", "replace"))[:2000] if problem else "",
                 )
             )
-        return messages, raws
+        return messages, events, raws
 
     def _bury(self, letters: Sequence[Letter], bad: Sequence[RawRow]) -> None:
         """Send bad messages on before they count as read: they may come twice there, never get lost."""
@@ -247,7 +260,7 @@ class Loader:
         return {**expected, **following}
 
 
-def _readable(value: bytes | None, *, plain: bool = False) -> str:
+def readable(value: bytes | None, *, plain: bool = False) -> str:
     """Text that every database takes: bad bytes and NUL replaced; damaged messages are cut, long ones packed."""
     text = (value or b"").decode("utf-8", "replace").replace("\x00", "\ufffd")
     return pack(text) if plain else text[:15_000]

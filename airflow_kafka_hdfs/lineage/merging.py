@@ -19,6 +19,8 @@ from airflow_kafka_hdfs.lineage.graph_cache import GraphCache, PairRow, RunPairs
 from airflow_kafka_hdfs.lineage.identity import ALIAS_NAMESPACE, DatasetId
 from airflow_kafka_hdfs.lineage.job_facts import JobFacts
 from airflow_kafka_hdfs.lineage.message_json import decode_facts, decode_report, encode_facts, encode_report, filled
+from airflow_kafka_hdfs.lineage.openlineage import OpenLineageEvent
+from airflow_kafka_hdfs.lineage.openlineage_runs import fold
 from airflow_kafka_hdfs.lineage.pairs import PairState
 from airflow_kafka_hdfs.lineage.registration import Registration
 from airflow_kafka_hdfs.lineage.storage_text import pack, unpack
@@ -79,22 +81,27 @@ class Merge:
         self._edges = EdgeSums(transaction)
         self._versions: dict[tuple[str, str], JobVersionRow] = {}
 
-    def apply(self, messages: Iterable[Message]) -> Merged:
+    def apply(self, messages: Iterable[Message], events: Iterable[OpenLineageEvent] = ()) -> Merged:
         """Merge messages and write what they change.
 
         Args:
             messages: in any order, with or without repetitions.
+            events: of OpenLineage, likewise.
 
         Raises:
             LineageError: a stored row can't be read.
             WarehouseUnavailableError: the database is away.
         """
-        batch = list(messages)
-        self._registration.note(batch)
+        own, foreign = list(messages), fold(self._tx, events)
+        batch = [*own, *foreign.runs]
+        self._registration.note([*own, *foreign.noted])
         self._load({(m.envelope.job.job_id, m.envelope.run.run_id) for m in batch})
         for message in batch:
             self._take(message)
-        new_jobs, updated_jobs, waiting = self._write_versions(m for m in batch if isinstance(m, RunMessage))
+        of_jobs = [*batch, *(m for m in foreign.noted if m.envelope.job.dag_id)]
+        new_jobs, updated_jobs, waiting = self._write_versions(
+            m for m in of_jobs if isinstance(m, RunMessage) and m.structure_hash
+        )
         self._write_runs()
         for key, state in self._runs.items():
             self._derive(key, state)
@@ -102,7 +109,8 @@ class Merge:
         edges = self._edges.write()
         self._jobs.write(
             {key: (state.before, state.row) for key, state in self._runs.items() if state.row},
-            [m for m in batch if not isinstance(m, TaskIoMessage)],
+            # What a task of ours reports knows its job by name alone.
+            [m for m in of_jobs if m.envelope.origin or not isinstance(m, TaskIoMessage)],
         )
         self._registration.write()
         self._tx.end_edges({job_id for job_id, _ in self._runs})
@@ -327,11 +335,23 @@ def _text(value: Any) -> str:
 
 
 def _run_rank(row: RunRow) -> tuple[Any, ...]:
-    return row.clear_number, row.emitted_at, row.outcome, row.structure_hash, row.facts, row.job, row.versions
+    return (
+        not row.origin,
+        row.clear_number,
+        row.emitted_at,
+        row.outcome,
+        row.structure_hash,
+        row.facts,
+        row.job,
+        row.versions,
+    )
 
 
 def _report_rank(row: TaskIoRow) -> tuple[Any, ...]:
-    return row.clear_number, row.try_number, row.complete, row.emitted_at, row.body
+    if row.origin:
+        # Folded from all events that are known: the fold of most of them is the newest.
+        return False, row.clear_number, row.emitted_at
+    return True, row.clear_number, row.try_number, row.complete, row.emitted_at, row.body
 
 
 def _edge_rank(row: EdgeRunRow) -> tuple[Any, ...]:
@@ -364,6 +384,7 @@ def run_row(message: RunMessage) -> RunRow:
         compressed=message.compressed,
         emitted_at=message.envelope.emitted_at,
         event_id=message.event_id,
+        origin=message.envelope.origin,
     )
 
 
@@ -395,6 +416,7 @@ def _report_row(message: TaskIoMessage) -> TaskIoRow:
         state=report.state,
         body=pack(_text(encode_report(report))),
         emitted_at=message.envelope.emitted_at,
+        origin=message.envelope.origin,
     )
 
 

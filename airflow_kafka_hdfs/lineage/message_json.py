@@ -46,6 +46,8 @@ MAX_DESCRIPTION = 2_000
 MAX_PATH = 50
 MAX_COLUMNS = 500
 MAX_BYTES = 256 * 1024
+KINDS: Mapping[type[Message], str] = {EdgeMessage: "edge", RunMessage: "run", TaskIoMessage: "task_io"}
+"""Class -> `type` of a message."""
 
 
 def encode(message: Message) -> bytes:
@@ -70,7 +72,7 @@ def _dump(body: Mapping[str, Any]) -> bytes:
 
 
 def _encode(message: Message) -> dict[str, Any]:
-    kind = {EdgeMessage: "edge", RunMessage: "run", TaskIoMessage: "task_io"}[type(message)]
+    kind = KINDS[type(message)]
     envelope = message.envelope
     body: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,

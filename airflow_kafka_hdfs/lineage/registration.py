@@ -18,6 +18,7 @@ INPUT = "input"
 OUTPUT = "output"
 FROM_PRODUCER = "producer"
 FROM_RUNS = "runs"
+FROM_BOTH = "both"
 
 
 class Registration:
@@ -74,8 +75,14 @@ class Registration:
         self._tx.put(list(self._schemas.values()))
         for relation in self._tx.rows(RelationRow, ("job_id", "dataset_id", "direction"), list(self._relations)):
             relation_key = (relation.job_id, relation.dataset_id, relation.direction)
-            if relation.last_seen >= self._relations[relation_key].last_seen:
+            seen = max(relation.last_seen, self._relations[relation_key].last_seen)
+            merged_relation = replace(
+                relation, origin=FROM_RUNS if relation.origin == FROM_RUNS else FROM_BOTH, last_seen=seen
+            )
+            if merged_relation == relation:
                 del self._relations[relation_key]
+            else:
+                self._relations[relation_key] = merged_relation
         self._tx.put(list(self._relations.values()))
 
     def _write_datasets(self) -> None:
@@ -148,6 +155,16 @@ class Registration:
             )
             known = self._schemas.get((key, version))
             self._schemas[key, version] = schema if known is None else _merge_schemas(known, schema)
+
+
+def datasets_of(messages: Iterable[Message]) -> set[DatasetId]:
+    """Every dataset that messages name, in whatever part."""
+    found = set()
+    for message in messages:
+        found |= {dataset for _, dataset, _ in _named(message)}
+        if not isinstance(message, EdgeMessage):
+            found |= {detail.dataset for detail in message.details}
+    return found
 
 
 def _named(message: Message) -> Iterator[tuple[str, DatasetId, bool]]:

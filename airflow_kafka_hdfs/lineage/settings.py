@@ -36,6 +36,7 @@ class LineageSettings:
         catch_up_interval: seconds between looks for runs that were never sent.
         catch_up_hours: how far back the first look goes.
         temporary_schemes, temporary_patterns: what makes a dataset temporary.
+        open_instances: other deployments and OpenLineage namespaces whose jobs everybody may see who is logged in.
         service, image, team: what only the deployment knows.
     """
 
@@ -58,6 +59,7 @@ class LineageSettings:
     naming: Naming = Naming()
     temporary_schemes: frozenset[str] = frozenset({"x-tmp", "inmemory"})
     temporary_patterns: tuple[re.Pattern[str], ...] = ()
+    open_instances: frozenset[str] = frozenset()
     service: str = ""
     image: str = ""
     team: str = ""
@@ -98,6 +100,7 @@ class LineageSettings:
             task_deadline=reader.seconds("task_deadline", known.task_deadline),
             catch_up_interval=reader.seconds("catch_up_interval", known.catch_up_interval),
             catch_up_hours=reader.seconds("catch_up_hours", known.catch_up_hours),
+            open_instances=frozenset(reader.words("open_instances", ())),
             service=reader.text("service", ""),
             image=reader.text("image", ""),
             team=reader.text("team", ""),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class LineageLoadOperator(BaseOperator):
     """Loads the lineage topic into the warehouse, up to the end that it has when the task starts.
 
+    Where `[kafka_hdfs_lineage] openlineage_topic` names one, events of OpenLineage are loaded with it.
+
     Rows and offsets are written in one transaction, so a task that dies and is retried goes on where it stopped and
     doubles nothing. While the warehouse is away the task fails and nothing is lost: the topic keeps 30 days.
 
@@ -75,7 +77,7 @@ class LineageLoadOperator(BaseOperator):
                 source,
                 warehouse,
                 SystemClock(),
-                topics=[self.topic or hook.settings.topic],
+                **hook.load_options(self.topic),
                 group=self.group,
                 max_letters=self.max_letters,
                 dead_letters=dead_letters,

@@ -36,7 +36,7 @@ def looking(request: Request, user: Any) -> Iterator[Describer]:
     """One look at the warehouse with the eyes of the caller."""
     state = request.app.state
     with state.warehouse().look() as reader:
-        access = access_of(user, reader, state.instance())
+        access = access_of(user, reader, state.instance(), state.hook.settings.open_instances)
         yield Describer(reader, access, datetime.now(UTC), state.instance())
 
 

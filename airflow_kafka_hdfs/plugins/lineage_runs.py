@@ -12,7 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from airflow_kafka_hdfs.lineage.events import Envelope, Job, Run, Versions
+from airflow_kafka_hdfs.lineage.events import Envelope, Job, Run, Versions, team_of
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
 from airflow_kafka_hdfs.lineage.workflow import RunFacts
@@ -212,11 +212,6 @@ def envelope_of(raw: RawDag, found: FinishedRun, settings: LineageSettings, now:
         ),
         emitted_at=now,
     )
-
-
-def team_of(tags: tuple[str, ...]) -> str:
-    """The team in a tag `team:<name>`."""
-    return next((tag.partition(":")[2] for tag in tags if tag.startswith("team:")), "")
 
 
 @cache

@@ -6,6 +6,7 @@ is not declared public by Airflow; it is used in this file alone.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep
 from airflow.api_fastapi.logging.decorators import action_logging
 from airflow.configuration import conf
 from airflow.models.dag import DagModel
+from airflow.models.log import Log
 from airflow.utils.session import create_session
 from fastapi import Depends, HTTPException, Request, status
 
@@ -34,16 +36,17 @@ def secret() -> bytes:
     return b"lineage:" + str(conf.get("api", "secret_key", fallback="")).encode()
 
 
-def access_of(user: Any, reader: LineageReader, instance: str) -> Access:
+def access_of(user: Any, reader: LineageReader, instance: str, open_instances: Collection[str] = ()) -> Access:
     """What a caller may see: the jobs whose DAGs Airflow lets the caller read.
 
     A DAG that is gone from Airflow is asked for by its id alone; with teams switched on nobody reads those, since
-    their team is gone with them. Jobs of other deployments stay restricted.
+    their team is gone with them. Jobs of other deployments stay restricted, unless they are open to everybody.
 
     Args:
         user: as `User` gives.
         reader: knows all jobs.
         instance: name of this deployment.
+        open_instances: other deployments and namespaces whose jobs everybody may see who is logged in.
     """
     jobs = reader.job_names()
     manager = get_auth_manager()
@@ -51,7 +54,11 @@ def access_of(user: Any, reader: LineageReader, instance: str) -> Access:
     gone = {dag_id for _, owner, dag_id in jobs if owner == instance} - readable - _known_dags()
     if gone and not conf.getboolean("core", "multi_team", fallback=False):
         readable = readable | manager.filter_authorized_dag_ids(dag_ids=gone, user=user, method="GET")
-    found = frozenset(job_id for job_id, owner, dag_id in jobs if owner == instance and dag_id in readable)
+    found = frozenset(
+        job_id
+        for job_id, owner, dag_id in jobs
+        if (dag_id in readable if owner == instance else owner in open_instances)
+    )
     return Access(job_ids=None if len(found) == len(jobs) else found, secret=secret())
 
 
@@ -63,6 +70,17 @@ def _known_dags() -> set[str]:
 def may_edit(user: Any, dag_ids: Collection[str]) -> set[str]:
     """Those of the DAGs that the caller may change."""
     return set(dag_ids) & get_auth_manager().get_authorized_dag_ids(user=user, method="PUT")
+
+
+def may_tell(user: Any) -> bool:
+    """Whether the caller may say what happened to data outside this Airflow, as for posting events of assets."""
+    return bool(get_auth_manager().is_authorized_asset(method="POST", user=user))
+
+
+def audit(user: Any, event: str, **extra: Any) -> None:
+    """Write a call into Airflow's audit log without its body, which may be long or hold what is not for it."""
+    with create_session(scoped=False) as session:
+        session.add(Log(event=event, owner=name_of(user), owner_display_name=name_of(user), extra=json.dumps(extra)))
 
 
 def name_of(user: Any) -> str:

@@ -151,7 +151,7 @@ class LoadTransaction(Protocol):
         """Set `valid_to` of the edges of jobs from the stored rows.
 
         It becomes the job's `structure_since` where the edge's `last_declared` and `last_seen` both lie before that,
-        and None otherwise; an edge that was never declared has none.
+        and None otherwise; an edge that was never declared has none, nor one that stands among the posted ones.
         """
 
 

@@ -186,6 +186,7 @@ class RunRow:
         facts: JSON: how the task instances ended, triggers, aliases, options of the derivation.
         job: JSON: what the job said of itself in this run, for comparisons.
         pairs: number of pairs, also where they are given compressed.
+        origin: `openlineage` if only events of others told of it, else empty.
     """
 
     TABLE: ClassVar[str] = "run"
@@ -213,11 +214,16 @@ class RunRow:
     incomplete: str = "[]"
     emitted_at: datetime
     event_id: str
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskIoRow:
-    """`task_io`: what one task instance reported; the highest attempt of the highest clear number."""
+    """`task_io`: what one task instance reported; the highest attempt of the highest clear number.
+
+    Attributes:
+        origin: as in `RunRow`.
+    """
 
     TABLE: ClassVar[str] = "task_io"
     KEY: ClassVar[tuple[str, ...]] = ("job_id", "run_id", "task_id", "map_index")
@@ -231,6 +237,20 @@ class TaskIoRow:
     state: str
     body: str
     emitted_at: datetime
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenLineageEventRow:
+    """`openlineage_event`: what one OpenLineage event said of a run, in messages of ours; `body` is a JSON list."""
+
+    TABLE: ClassVar[str] = "openlineage_event"
+    KEY: ClassVar[tuple[str, ...]] = ("job_id", "run_id", "event_id")
+    job_id: str
+    run_id: str
+    event_id: str
+    happened_at: datetime
+    body: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,12 +286,16 @@ class EdgeRow:
     pruned_first: datetime | None = None
 
 
+POSTED_RUN = "posted"
+"""Id of the run under which `edge_run` holds the pairs of a job that follow from posted relations."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeRunRow:
     """`edge_run`: a pair in one run; the table that grows.
 
     Attributes:
-        origin: `graph` if derived from the run's task graph, `message` if only a message told it.
+        origin: `graph` if derived from the run's task graph, `message` if only a message told it, `api` if posted.
         columns: JSON: column edges of the pair, empty if none are known.
     """
 
@@ -314,7 +338,11 @@ class EdgeColumnRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelationRow:
-    """`relation`: a job reads (`input`) or writes (`output`) a dataset."""
+    """`relation`: a job reads (`input`) or writes (`output`) a dataset.
+
+    Attributes:
+        origin: `runs`, `api` if somebody posted it, `both`.
+    """
 
     TABLE: ClassVar[str] = "relation"
     KEY: ClassVar[tuple[str, ...]] = ("job_id", "dataset_id", "direction")
@@ -342,7 +370,7 @@ class RepairFreezeRow:
 
 ROWS: tuple[type[Any], ...] = (
     RawRow, OffsetRow, StageRow, DatasetRow, DatasetAliasRow, DatasetSchemaRow, JobRow, JobVersionRow,
-    JobAttributeRow, ResponsibilityRow, RunRow, TaskIoRow, EdgeRow, EdgeRunRow, EdgeColumnRow, RelationRow,
-    RepairFreezeRow,
+    JobAttributeRow, ResponsibilityRow, RunRow, TaskIoRow, OpenLineageEventRow, EdgeRow, EdgeRunRow,
+    EdgeColumnRow, RelationRow, RepairFreezeRow,
 )  # fmt: skip
 """Every table of the warehouse."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_kafka_hdfs.exceptions import LineageError, WarehouseUnavailableError
 from airflow_kafka_hdfs.ports.lineage import Letter, LetterBox, LetterSource, LoadTransaction, Warehouse
-from airflow_kafka_hdfs.ports.lineage_rows import ROWS, EdgeRow, EdgeRunRow, JobRow, OffsetRow, RunRow
+from airflow_kafka_hdfs.ports.lineage_rows import POSTED_RUN, ROWS, EdgeRow, EdgeRunRow, JobRow, OffsetRow, RunRow
 
 Tables = dict[type[Any], dict[tuple[Any, ...], Any]]
 
@@ -108,7 +108,8 @@ class _MemoryTransaction(LoadTransaction):
             since = jobs[edge.job_id].structure_since if edge.job_id in jobs else None
             if since is not None:
                 over = edge.last_declared is not None and edge.last_declared < since and edge.last_seen < since
-                self._tables[EdgeRow][key] = replace(edge, valid_to=since if over else None)
+                posted = (edge.job_id, POSTED_RUN, edge.source_id, edge.target_id) in self._tables[EdgeRunRow]
+                self._tables[EdgeRow][key] = replace(edge, valid_to=since if over and not posted else None)
 
 
 class MemoryWarehouse(Warehouse):

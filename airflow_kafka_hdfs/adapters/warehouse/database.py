@@ -17,7 +17,7 @@ from airflow_kafka_hdfs.adapters.warehouse.reading import SqlReader
 from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, rows_of, statements_for, values_of
 from airflow_kafka_hdfs.adapters.warehouse.tables import REVISION, TABLES
 from airflow_kafka_hdfs.exceptions import ConfigError, LineageError, WarehouseUnavailableError
-from airflow_kafka_hdfs.ports.lineage_rows import EdgeRow, EdgeRunRow, JobRow, OffsetRow, RunRow
+from airflow_kafka_hdfs.ports.lineage_rows import POSTED_RUN, EdgeRow, EdgeRunRow, JobRow, OffsetRow, RunRow
 
 R = TypeVar("R")
 _INIT = "create or update the tables with `airflow kafka-hdfs lineage init`"
@@ -66,7 +66,13 @@ class SqlTransaction:
         """See `LoadTransaction.end_edges`."""
         edge, job = TABLES[EdgeRow], TABLES[JobRow]
         since = sa.select(job.c.structure_since).where(job.c.job_id == edge.c.job_id).scalar_subquery()
-        over = sa.and_(edge.c.last_declared < since, edge.c.last_seen < since)
+        run = TABLES[EdgeRunRow]
+        posted = (
+            sa.exists()
+            .where(run.c.job_id == edge.c.job_id, run.c.run_id == POSTED_RUN)
+            .where(run.c.source_id == edge.c.source_id, run.c.target_id == edge.c.target_id)
+        )
+        over = sa.and_(edge.c.last_declared < since, edge.c.last_seen < since, ~posted)
         ended = sa.update(edge).values(valid_to=since)
         revived = sa.update(edge).values(valid_to=None)
         for condition in self._conditions(edge, ("job_id",), [(job_id,) for job_id in job_ids]):
@@ -77,7 +83,12 @@ class SqlTransaction:
                 revived.where(
                     condition,
                     edge.c.valid_to.is_not(None),
-                    sa.or_(edge.c.last_declared.is_(None), edge.c.last_declared >= since, edge.c.last_seen >= since),
+                    sa.or_(
+                        edge.c.last_declared.is_(None),
+                        edge.c.last_declared >= since,
+                        edge.c.last_seen >= since,
+                        posted,
+                    ),
                 )
             )
 

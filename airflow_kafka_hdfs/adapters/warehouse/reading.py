@@ -13,6 +13,7 @@ from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, rows_of
 from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES
 from airflow_kafka_hdfs.ports.lineage_reading import Direction, Finding, Window
 from airflow_kafka_hdfs.ports.lineage_rows import (
+    POSTED_RUN,
     DatasetRow,
     EdgeRow,
     EdgeRunRow,
@@ -184,6 +185,7 @@ class SqlReader:
                 sa.select(table.c.source_id, table.c.job_id, table.c.run_id, table.c.run_after)
                 .distinct()
                 .where(self._statements.member(table.c.source_id, part), table.c.run_after >= since)
+                .where(table.c.run_id != POSTED_RUN)
             )
             found.update((row[0], row[1], row[2], row[3]) for row in self._connection.execute(query))
         return sorted(found)
