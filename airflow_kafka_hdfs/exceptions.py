@@ -26,6 +26,7 @@ KafkaHdfsError                        base of all
   HeldBackError                       the run is red: topics held back or offsets undecided
   LineageError                        pairs, messages, warehouse
     WarehouseUnavailableError         transient: the database is away
+    PlatformUnavailableError          transient: the governance platform is away or can't take more now
 
 `Transient` marks what a later attempt may cure; everything else is terminal for the attempt's input.
 """
@@ -217,3 +218,7 @@ class LineageError(KafkaHdfsError):
 
 class WarehouseUnavailableError(Transient, LineageError):
     """The warehouse database is away; loading goes on where it stopped."""
+
+
+class PlatformUnavailableError(Transient, LineageError):
+    """The platform that lineage is exported to did not take an event; nothing is lost, a later export goes on."""

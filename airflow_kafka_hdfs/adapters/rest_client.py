@@ -98,7 +98,7 @@ class RestClient:
             raise ConfigError("registry", shown, "an http or https URL without query")
         session = requests.Session()
         # An auth object of our own also keeps requests from taking another log-in out of ~/.netrc.
-        session.auth = self.auth or _user_of(parts.username, parts.password)
+        session.auth = self.auth or login_of(parts.username, parts.password)
         session.verify = self.tls.authorities or True
         if self.tls.certificate:
             session.cert = (self.tls.certificate, self.tls.key) if self.tls.key else self.tls.certificate
@@ -121,7 +121,7 @@ class RestClient:
             try:
                 answer = self._once(url)
             except requests.RequestException as error:
-                said = _without_credentials(f"{type(error).__name__}: {error}")
+                said = without_credentials(f"{type(error).__name__}: {error}")
             else:
                 if answer.status in (401, 403):
                     raise answer.nonsense("the registry refuses the log-in")
@@ -151,7 +151,8 @@ class RestClient:
             )
 
 
-def _user_of(name: str | None, password: str | None) -> AuthBase:
+def login_of(name: str | None, password: str | None) -> AuthBase:
+    """Basic log-in with the user of a URL; without one nothing is sent, not even what `~/.netrc` may hold."""
     if name is None:
         return _NoAuth()
     return HTTPBasicAuth(unquote(name), unquote(password or ""))
@@ -169,5 +170,6 @@ def _is_page(answer: Answer) -> bool:
     return "html" in answer.content_type.lower() or answer.text.lstrip()[:1] == "<"
 
 
-def _without_credentials(text: str) -> str:
+def without_credentials(text: str) -> str:
+    """A text in which URLs show neither user nor password."""
     return re.sub(r"://[^/@\s]+@", "://***@", text)

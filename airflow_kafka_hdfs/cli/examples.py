@@ -44,6 +44,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "lineage load": ("lineage load --yes", "lineage load --forever --yes"),
     "lineage show": ("lineage show hdfs://namenode/data/orders --output json",),
     "lineage impact": ("lineage impact kafka://main/orders",),
+    "lineage send": ("lineage send --dry-run", "lineage send --what all --yes"),
     "lineage repair": ("lineage repair hdfs://namenode/data/orders --from 2026-11-01 --dry-run",),
 }
 

@@ -127,6 +127,19 @@ def _reading_commands(warehouse: Any, output: Any, yes: Any) -> list[CLICommand]
             ),
         ),
         ActionCommand(
+            name="send",
+            help="Send a governance platform what it does not know yet, as OpenLineage events; shows and asks first",
+            func=lazy_load_command("airflow_kafka_hdfs.cli.lineage_sending.send"),
+            args=(
+                warehouse,
+                Arg(("--what",), help="relations, runs or all; as configured", choices=("relations", "runs", "all")),
+                Arg(("--again",), help="send also what was refused before", action="store_true"),
+                Arg(("--dry-run",), help="count what would be sent, send nothing", action="store_true"),
+                yes,
+                output,
+            ),
+        ),
+        ActionCommand(
             name="repair",
             help="Plan the repair of a wrong dataset; pause, run again and resume what reads it",
             func=lazy_load_command("airflow_kafka_hdfs.cli.lineage_repair.repair"),

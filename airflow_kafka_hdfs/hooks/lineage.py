@@ -13,6 +13,7 @@ from airflow_kafka_hdfs.lineage.settings import SECTION, LineageSettings
 
 if TYPE_CHECKING:
     from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
+    from airflow_kafka_hdfs.adapters.lineage_platform import HttpPlatform
     from airflow_kafka_hdfs.adapters.lineage_topic import KafkaLetterBox, KafkaLetterSource
     from airflow_kafka_hdfs.adapters.warehouse import SqlWarehouse
 
@@ -150,6 +151,44 @@ class LineageHook:
 
             portable = BaseHook.get_connection(conn_id).conn_type == "redshift"
         return SqlWarehouse(self.warehouse_url(), portable=portable)
+
+    def platform(self) -> HttpPlatform:
+        """The governance platform to export to; close it. Raises ConfigError if none is configured."""
+        from airflow_kafka_hdfs.adapters.lineage_platform import HttpPlatform
+        from airflow_kafka_hdfs.adapters.runtime import SystemClock
+
+        settings = self.settings
+        url, token = settings.export_url, settings.export_token
+        if settings.export_conn_id:
+            url, more = self._platform_address(settings.export_conn_id)
+            token = token or more
+        if not url:
+            raise ConfigError(
+                "[kafka_hdfs_lineage] export_url", "", "the address where a platform takes OpenLineage events"
+            )
+        return HttpPlatform(url, SystemClock(), token=token, timeout=settings.export_timeout)
+
+    @staticmethod
+    def _platform_address(conn_id: str) -> tuple[str, str]:
+        """URL (with login and password) and bearer token of a connection."""
+        from urllib.parse import quote
+
+        from airflow.sdk import BaseHook
+
+        connection = BaseHook.get_connection(conn_id)
+        host = connection.host or ""
+        scheme, _, place = host.rpartition("://")
+        if not place:
+            raise ConfigError(f"connection {conn_id}", host, "a host", "Set its host.")
+        login = ""
+        if connection.login:
+            login = f"{quote(connection.login, safe='')}:{quote(connection.password or '', safe='')}@"
+        port = f":{connection.port}" if connection.port else ""
+        endpoint = str(connection.extra_dejson.get("endpoint", "")).lstrip("/")
+        place, _, path = place.partition("/")
+        path = "/".join(part for part in (path.strip("/"), endpoint) if part)
+        url = f"{scheme or connection.schema or 'http'}://{login}{place}{port}/{path}"
+        return url, "" if connection.login else connection.password or ""
 
     def spool_folder(self) -> Path:
         """Where messages wait while Kafka is away."""

@@ -91,6 +91,27 @@ def lineage_section() -> dict[str, Any]:
                 "",
                 example="spark-prod,other-airflow",
             ),
+            "openlineage_namespace": _option(
+                "Namespace of this deployment's jobs in OpenLineage; empty: as `instance`. Give it the value of "
+                "`[openlineage] namespace`, so that receivers bring both together.",
+                "",
+            ),
+            "export_url": _option(
+                "Where a governance platform takes OpenLineage events by POST; empty for no export.",
+                "",
+                example="https://governance.example.org/api/v1/lineage",
+                sensitive=True,
+            ),
+            "export_conn_id": _option(
+                "Connection of type `http` of the platform, used instead of the URL; `endpoint` in its extra is the "
+                "path. A password without a login is sent as a bearer token.",
+                "",
+            ),
+            "export_token": _option("Bearer token for the platform.", "", sensitive=True),
+            "export_what": _option("What is exported: `relations` of jobs, `runs`, or `all`.", "relations"),
+            "export_timeout": _option("Seconds for one request to the platform.", "30.0", kind="float"),
+            "export_tries": _option("Requests for one event before the platform counts as away.", "5", kind="integer"),
+            "export_days": _option("How many days back runs are exported.", "7.0", kind="float"),
             "service": _option("Version of the service that this deployment is, for messages.", ""),
             "image": _option("Image tag that this deployment runs, for messages.", ""),
             "team": _option("Team that owns the DAGs; empty: from a tag `team:<name>`.", ""),

@@ -37,6 +37,14 @@ class LineageSettings:
         catch_up_hours: how far back the first look goes.
         temporary_schemes, temporary_patterns: what makes a dataset temporary.
         open_instances: other deployments and OpenLineage namespaces whose jobs everybody may see who is logged in.
+        openlineage_namespace: of this deployment's jobs in OpenLineage; empty: as `instance`.
+        export_url: where the platform takes events; empty for no export.
+        export_conn_id: Airflow connection of the platform, used instead.
+        export_token: for `Authorization: Bearer`.
+        export_what: `relations`, `runs` or `all`.
+        export_timeout: seconds for one request.
+        export_tries: requests for one event before the platform counts as away.
+        export_days: how many days back runs are exported.
         service, image, team: what only the deployment knows.
     """
 
@@ -60,6 +68,14 @@ class LineageSettings:
     temporary_schemes: frozenset[str] = frozenset({"x-tmp", "inmemory"})
     temporary_patterns: tuple[re.Pattern[str], ...] = ()
     open_instances: frozenset[str] = frozenset()
+    openlineage_namespace: str = ""
+    export_url: str = field(default="", repr=False)
+    export_conn_id: str = ""
+    export_token: str = field(default="", repr=False)
+    export_what: str = "relations"
+    export_timeout: float = 30.0
+    export_tries: int = 5
+    export_days: float = 7.0
     service: str = ""
     image: str = ""
     team: str = ""
@@ -101,10 +117,23 @@ class LineageSettings:
             catch_up_interval=reader.seconds("catch_up_interval", known.catch_up_interval),
             catch_up_hours=reader.seconds("catch_up_hours", known.catch_up_hours),
             open_instances=frozenset(reader.words("open_instances", ())),
+            openlineage_namespace=reader.text("openlineage_namespace", ""),
+            export_url=reader.text("export_url", ""),
+            export_conn_id=reader.text("export_conn_id", ""),
+            export_token=reader.text("export_token", ""),
+            export_what=reader.text("export_what", known.export_what),
+            export_timeout=reader.seconds("export_timeout", known.export_timeout),
+            export_tries=reader.whole("export_tries", known.export_tries),
+            export_days=reader.seconds("export_days", known.export_days),
             service=reader.text("service", ""),
             image=reader.text("image", ""),
             team=reader.text("team", ""),
         )
+
+    @property
+    def namespace(self) -> str:
+        """Of this deployment's jobs in OpenLineage."""
+        return self.openlineage_namespace or self.instance
 
     def is_temporary(self, namespace: str, name: str) -> bool:
         """Whether a dataset is temporary by its scheme or its name."""

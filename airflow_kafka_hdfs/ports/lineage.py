@@ -178,3 +178,43 @@ class Warehouse(Protocol):
     @abstractmethod
     def close(self) -> None:
         """Give connections back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a platform answered.
+
+    Attributes:
+        text: the start of its body.
+        retry_after: seconds that it wants to be left alone, None if it said nothing.
+    """
+
+    status: int
+    text: str = ""
+    retry_after: float | None = None
+
+
+class Platform(Protocol):
+    """Where lineage is exported to, by HTTP.
+
+    Attributes:
+        name: stands for it in records of what was sent; no secrets.
+    """
+
+    name: str
+
+    @abstractmethod
+    def post(self, body: bytes, key: str) -> Reply:
+        """Send one event, once.
+
+        Args:
+            body: JSON.
+            key: equal for equal events, so that the platform can tell a repetition.
+
+        Raises:
+            PlatformUnavailableError: no answer came, or none in time; whether the event was taken is not known.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave; never raises."""

@@ -368,9 +368,35 @@ class RepairFreezeRow:
     resumed_by: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRow:
+    """`lineage_export`: what a platform was sent of one job or run, last.
+
+    Attributes:
+        target: the platform, without secrets.
+        subject: `job/<job id>` or `run/<job id>/<run id>`.
+        digest: of what was said; the same is never sent again.
+        state: `sent`, or `refused` if the platform will not take it.
+        status: of its answer.
+        attempts: how many times it took.
+        problem: what it said, if it refused.
+    """
+
+    TABLE: ClassVar[str] = "lineage_export"
+    KEY: ClassVar[tuple[str, ...]] = ("target", "subject")
+    target: str
+    subject: str
+    digest: str
+    state: str
+    status: int
+    attempts: int
+    problem: str = ""
+    sent_at: datetime
+
+
 ROWS: tuple[type[Any], ...] = (
     RawRow, OffsetRow, StageRow, DatasetRow, DatasetAliasRow, DatasetSchemaRow, JobRow, JobVersionRow,
     JobAttributeRow, ResponsibilityRow, RunRow, TaskIoRow, OpenLineageEventRow, EdgeRow, EdgeRunRow,
-    EdgeColumnRow, RelationRow, RepairFreezeRow,
+    EdgeColumnRow, RelationRow, RepairFreezeRow, ExportRow,
 )  # fmt: skip
 """Every table of the warehouse."""

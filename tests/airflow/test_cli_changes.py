@@ -19,6 +19,7 @@ from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.hooks.lineage import LineageHook
 from airflow_kafka_hdfs.ingest.context import Sources
 from airflow_kafka_hdfs.operators import ports
+from airflow_kafka_hdfs.ports.lineage import Reply
 from tests.airflow.commands import DAG_FILE, all_commands
 from tests.airflow.conftest import store_dag
 from tests.fakes.kafka import FakeCluster
@@ -38,7 +39,7 @@ READ_ONLY = {
     "lineage export",
 }
 CHANGING = sorted(all_commands().keys() - READ_ONLY)
-WITHOUT_COMMIT = {"state recover", "lineage init", "lineage load", "lineage repair"}
+WITHOUT_COMMIT = {"state recover", "lineage init", "lineage load", "lineage repair", "lineage send"}
 
 
 @dataclasses.dataclass
@@ -121,6 +122,21 @@ class Scene:
 
     def lineage_load(self) -> list[str]:
         self.lineage()
+        return []
+
+    def lineage_send(self) -> list[str]:
+        self.lineage()
+
+        class Platform:
+            name = "https://platform.test/lineage"
+
+            def post(self, body: bytes, key: str) -> Reply:
+                return Reply(status=201)
+
+            def close(self) -> None:
+                pass
+
+        self.monkeypatch.setattr(LineageHook, "platform", lambda self: Platform())
         return []
 
     def lineage_repair(self) -> list[str]:

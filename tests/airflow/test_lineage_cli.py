@@ -11,6 +11,7 @@ from airflow.sdk import DAG
 
 from tests.airflow.conftest import store_dag
 from tests.fakes.lineage_chain import DAGS, DAY, NOW, chain_warehouse, key
+from tests.fakes.platform import Server
 
 
 @pytest.fixture(scope="module")
@@ -170,3 +171,33 @@ class TestRepair:
         assert f"api_clean r{NOW:%Y%m%d}: cleared" in told
         assert self.paused() == {"api_secret", "api_after"}
         assert "Resume 1 DAGs: api_secret" in lineage("repair", "/raw", *when, "--resume", "--yes")
+
+
+class TestSend:
+    @pytest.fixture
+    def server(self):
+        made = Server()
+        yield made
+        made.close()
+
+    def test_tells_the_platform_of_a_connection_each_job_once(self, lineage, server, monkeypatch):
+        with pytest.raises(SystemExit, match="export_url: got ''"):
+            lineage("send")
+        extra = {"endpoint": "api/v1/lineage"}
+        connection = {"conn_type": "http", "host": "127.0.0.1", "port": server.http.server_port, "extra": extra}
+        monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__EXPORT_CONN_ID", "governance")
+        monkeypatch.setenv("AIRFLOW_CONN_GOVERNANCE", json.dumps(connection | {"password": "t0ken"}))
+        assert json.loads(lineage("send", "--dry-run", "-o", "json"))["sent"] == 4
+        told = json.loads(lineage("send", "--yes", "-o", "json"))
+        assert (told["platform"], told["sent"], told["unchanged"]) == (server.url, 4, 0)
+        assert server.headers[0]["Authorization"] == "Bearer t0ken"
+        monkeypatch.setenv("AIRFLOW_CONN_GOVERNANCE", json.dumps(connection | {"login": "a@b", "password": "p/w"}))
+        told = json.loads(lineage("send", "--what", "all", "--yes", "-o", "json"))
+        assert (told["sent"], told["unchanged"]) == (12, 4)
+        assert server.headers[-1]["Authorization"] == "Basic YUBiOnAvdw=="
+
+    def test_ends_with_an_error_where_something_is_refused(self, lineage, server, monkeypatch):
+        monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__EXPORT_URL", server.url)
+        server.script = [422]
+        with pytest.raises(SystemExit, match="1 events were refused"):
+            lineage("send", "--yes")

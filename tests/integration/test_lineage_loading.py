@@ -101,7 +101,15 @@ def test_the_commands_are_what_airflow_wants():
 
     (group,) = lineage_commands()
     assert isinstance(group, GroupCommand)
-    assert [command.name for command in group.subcommands] == ["init", "load", "show", "impact", "export", "repair"]
+    assert [command.name for command in group.subcommands] == [
+        "init",
+        "load",
+        "show",
+        "impact",
+        "export",
+        "send",
+        "repair",
+    ]
     for entry in group.subcommands:
         words = [argument.flags for argument in entry.args]
         assert len({flag for flags in words for flag in flags}) == sum(map(len, words)), entry.name
