@@ -16,9 +16,11 @@ from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.selection import TopicFilter
 from airflow_kafka_hdfs.model import RunRef
 from airflow_kafka_hdfs.operators.arguments import TEMPLATED, FixedArguments
+from airflow_kafka_hdfs.operators.openlineage import TopicLineage, operator_lineage
 from airflow_kafka_hdfs.operators.outlets import JobAssets, needs_run_time
 
 if TYPE_CHECKING:
+    from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import Context as AirflowContext
     from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
@@ -154,6 +156,22 @@ class IngestOperator(BaseOperator):
             }
         )
         return JobAssets.of(config, topics=None if isinstance(config.topics, TopicFilter) else config.topics)
+
+    def openlineage_topics(self) -> list[TopicLineage]:
+        """What the step reads and writes, as far as it is known now; nothing for a step that only plans or judges."""
+        return []
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
+        """Airflow's OpenLineage provider asks before the task runs."""
+        return operator_lineage(self.openlineage_topics())
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Airflow's OpenLineage provider asks when the task has succeeded."""
+        return operator_lineage(self.openlineage_topics())
+
+    def get_openlineage_facets_on_failure(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """Airflow's OpenLineage provider asks when the task has failed."""
+        return operator_lineage(self.openlineage_topics())
 
     def run_ref(self, context: AirflowContext) -> RunRef:
         """The run, as plans and commits name it."""

@@ -34,7 +34,8 @@ from airflow_kafka_hdfs.ingest.records import Commit, Manifest, sum_counts
 from airflow_kafka_hdfs.ingest.selection import TopicFilter, Topics, topics_of
 from airflow_kafka_hdfs.operators.announcing import confirm_events, mirror_watermarks, replaced_partitions
 from airflow_kafka_hdfs.operators.base import IngestOperator, task_id_of
-from airflow_kafka_hdfs.operators.outlets import needs_run_time, news_of, send
+from airflow_kafka_hdfs.operators.openlineage import TopicLineage, topics_promised, topics_published, topics_read
+from airflow_kafka_hdfs.operators.outlets import TopicNews, needs_run_time, news_of, send
 from airflow_kafka_hdfs.operators.reporting import (
     StopFlag,
     TaskStateProgress,
@@ -157,6 +158,7 @@ class KafkaToHdfsExtractOperator(IngestOperator):
         super().__init__(**kwargs)
         self.work_unit = work_unit
         self._stop = StopFlag()
+        self._topics_read: list[TopicLineage] = []
 
     @classmethod
     def partial(cls, **kwargs: Any) -> OperatorPartial:
@@ -195,12 +197,17 @@ class KafkaToHdfsExtractOperator(IngestOperator):
         with tries.noted(way):
             done = extract(ctx, open_sources(config, kafka, direct=way == DIRECT), plan, unit["task"], options)
         report_extract(ctx.pipeline, ctx.clock.monotonic() - started)
+        self._topics_read = topics_read(done.manifest, config.cluster or config.kafka_conn_id)
         result = {"plan": plan.plan, "task": unit["task"], **_told_of(done.manifest)}
         if done.faults:
             # A task that fails leaves no return value by itself; people and dashboards want the totals all the same.
             context["ti"].xcom_push(key="return_value", value=result)
             raise HeldBackError("\n".join(done.faults))
         return result
+
+    def openlineage_topics(self) -> list[TopicLineage]:
+        """The topics that were read; what it staged is no dataset yet."""
+        return self._topics_read
 
     def on_kill(self) -> None:
         """Called by Airflow within its five seconds of grace; the reading loop looks at the flag every second."""
@@ -233,6 +240,7 @@ class KafkaToHdfsPublishOperator(IngestOperator):
         self.inlets = [*self.inlets, *self.job.inlets()]
         self.outlets = [*self.outlets, *self.job.outlets()]
         self.lineage_pairs = self.job.lineage_pairs(self.job.topics or ())
+        self._topics_published: list[TopicLineage] | None = None
 
     @classmethod
     def get_serialized_fields(cls) -> frozenset[str]:
@@ -246,6 +254,7 @@ class KafkaToHdfsPublishOperator(IngestOperator):
 
         self.outlets = [item for item in self.outlets if item not in self.job.outlets()]
         self.lineage_pairs = self.job.lineage_pairs(())
+        self._topics_published = []
         planned = context["ti"].xcom_pull(task_ids=self.plan_task_id, key=PLAN_KEY)
         if planned is None or planned["dry_run"]:
             why = "dry run" if planned else f"{self.plan_task_id} made no plan"
@@ -261,7 +270,9 @@ class KafkaToHdfsPublishOperator(IngestOperator):
             self.log.info("%s%s", found, commit_table(commit))
         for refusal in done.refusals:
             self.log.error("a file could not be brought into place: %s", refusal)
-        probe = self._send(context, ctx, done)
+        news = self._news(ctx, done)
+        probe = self._send(context, news)
+        self._topics_published = topics_published(self.job, news, config, plan)
         mirror_watermarks(context, self.job, config, done)
         report_publish(plan, done, ctx.clock.monotonic() - started)
         told = {commit.number for commit in (*done.recovered, *done.own)}
@@ -274,10 +285,17 @@ class KafkaToHdfsPublishOperator(IngestOperator):
             **_totals(done.own),
         }
 
-    def _send(self, context: AirflowContext, ctx: Context, done: Finished) -> dict[str, Any] | None:
-        """Fill in the events that are owed; Airflow stores them together with the task's success."""
+    def openlineage_topics(self) -> list[TopicLineage]:
+        """What was published; before it ran, what the DAG file promises."""
+        return topics_promised(self.job) if self._topics_published is None else self._topics_published
+
+    @staticmethod
+    def _news(ctx: Context, done: Finished) -> list[TopicNews]:
         replaced = replaced_partitions(ctx, done.to_announce)
-        news = [item for commit in done.to_announce for item in news_of(commit, replaced)]
+        return [item for commit in done.to_announce for item in news_of(commit, replaced)]
+
+    def _send(self, context: AirflowContext, news: list[TopicNews]) -> dict[str, Any] | None:
+        """Fill in the events that are owed; Airflow stores them together with the task's success."""
         sent = send(context["outlet_events"], self.job, news)
         for topic in sent.unknown:
             self.log.warning("topic %s changed, but is no topic of this DAG any more: no event can be sent", topic)
