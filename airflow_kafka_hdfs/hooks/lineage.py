@@ -96,8 +96,9 @@ class LineageHook:
 
     def topics(self) -> Collection[str]:
         """Names of the topics that lineage needs."""
-        settings = self.settings
-        return [name for name in (settings.topic, settings.dead_letter_topic, settings.openlineage_topic) if name]
+        known = self.settings
+        names = (known.topic, known.dead_letter_topic, known.openlineage_topic, known.openlineage_emit_topic)
+        return list(dict.fromkeys(name for name in names if name))
 
     def load_options(self, topic: str | None = None) -> dict[str, Any]:
         """Which topics a `Loader` reads, as arguments of it.

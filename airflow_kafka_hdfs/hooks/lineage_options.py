@@ -91,6 +91,11 @@ def lineage_section() -> dict[str, Any]:
                 "",
                 example="spark-prod,other-airflow",
             ),
+            "openlineage_emit_topic": _option(
+                "Topic where each finished run is told as one OpenLineage event as well, with its pairs as the "
+                "`lineage` job facet (experimental in OpenLineage); empty for nowhere.",
+                "",
+            ),
             "openlineage_namespace": _option(
                 "Namespace of this deployment's jobs in OpenLineage; empty: as `instance`. Give it the value of "
                 "`[openlineage] namespace`, so that receivers bring both together.",

@@ -17,7 +17,8 @@ from airflow_kafka_hdfs.lineage.events import (
 from airflow_kafka_hdfs.lineage.expansion import run_lineage
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.message_json import encode
-from airflow_kafka_hdfs.lineage.pairs import Options, Pair
+from airflow_kafka_hdfs.lineage.openlineage_making import About, Exchanged, encode_event, run_event, run_id
+from airflow_kafka_hdfs.lineage.pairs import Options, Pair, PairState
 from airflow_kafka_hdfs.lineage.workflow import RunFacts, Workflow
 from airflow_kafka_hdfs.ports.lineage import LetterBox, Spool
 
@@ -70,6 +71,43 @@ def run_messages(
     return messages
 
 
+def openlineage_event(
+    envelope: Envelope, workflow: Workflow, facts: RunFacts, options: Options, namespace: str
+) -> bytes:
+    """One event of OpenLineage for a finished run: what it wrote, with its pairs as the `lineage` job facet.
+
+    Args:
+        envelope, workflow, facts, options: as `run_messages`.
+        namespace: of the deployment's jobs in OpenLineage.
+
+    Raises:
+        LineageError: the tasks wait for each other in a circle.
+    """
+    found = run_lineage(workflow, facts, (), options)
+    pairs = frozenset(_ends(pair) for pair in found.derivation.pairs if pair.state is PairState.WRITTEN)
+    whole = found.derivation.compressed
+    job, run = envelope.job, envelope.run
+    done = Exchanged(
+        inputs=found.derivation.inputs if whole else tuple(sorted({source for source, _ in pairs})),
+        outputs=found.derivation.outputs if whole else tuple(sorted({target for _, target in pairs})),
+        pairs=pairs,
+        columns=tuple(edge for edge in found.columns if (edge.source, edge.target) in pairs),
+    )
+    start, end = run.interval_start, run.interval_end
+    event = run_event(
+        About(
+            namespace=namespace, name=job.dag_id, description=job.description[:2_000], owners=job.owners, tags=job.tags
+        ),
+        done,
+        run=run_id(namespace, job.dag_id, run.clear_number, run.logical_date or run.run_after),
+        outcome=run.outcome,
+        at=run.ended_at or run.run_after,
+        nominal=(start, end) if start is not None and end is not None else None,
+        engine=envelope.versions.airflow,
+    )
+    return encode_event(event)
+
+
 def _ends(pair: Pair) -> tuple[DatasetId, DatasetId]:
     return pair.source, pair.target
 
@@ -92,7 +130,14 @@ class Sent:
         return self.dropped == 0
 
 
-def deliver(messages: Iterable[Message], box: LetterBox | None, spool: Spool, topic: str, timeout: float) -> Sent:
+def deliver(
+    messages: Iterable[Message],
+    box: LetterBox | None,
+    spool: Spool,
+    topic: str,
+    timeout: float,
+    others: Iterable[tuple[str, bytes, bytes]] = (),
+) -> Sent:
     """Send messages; what Kafka does not take in time waits in the spool.
 
     A message may be delivered and spooled as well, which does no harm: its id is the same.
@@ -103,20 +148,22 @@ def deliver(messages: Iterable[Message], box: LetterBox | None, spool: Spool, to
         spool: where messages wait.
         topic: the lineage topic.
         timeout: seconds for delivery.
+        others: (topic, key, value) of what goes to other topics with them.
     """
-    letters = [(message_key(message.envelope), encode(message)) for message in messages]
+    letters = [(topic, message_key(message.envelope), encode(message)) for message in messages]
+    letters += others
     missing = len(letters)
     if box is not None:
         try:
-            for key, value in letters:
-                box.send(topic, key, value)
+            for where, key, value in letters:
+                box.send(where, key, value)
             missing = box.flush(timeout)
         except KafkaHdfsError:
             missing = len(letters)
     if missing == 0:
         return Sent(len(letters), 0, 0)
     # Which ones are missing is not known, so all of them wait.
-    spooled = sum(spool.put(topic, key, value) for key, value in letters)
+    spooled = sum(spool.put(where, key, value) for where, key, value in letters)
     return Sent(len(letters) - missing, spooled, len(letters) - spooled)
 
 

@@ -37,6 +37,7 @@ class LineageSettings:
         catch_up_hours: how far back the first look goes.
         temporary_schemes, temporary_patterns: what makes a dataset temporary.
         open_instances: other deployments and OpenLineage namespaces whose jobs everybody may see who is logged in.
+        openlineage_emit_topic: where each finished run is told as one OpenLineage event as well; empty for nowhere.
         openlineage_namespace: of this deployment's jobs in OpenLineage; empty: as `instance`.
         export_url: where the platform takes events; empty for no export.
         export_conn_id: Airflow connection of the platform, used instead.
@@ -68,6 +69,7 @@ class LineageSettings:
     temporary_schemes: frozenset[str] = frozenset({"x-tmp", "inmemory"})
     temporary_patterns: tuple[re.Pattern[str], ...] = ()
     open_instances: frozenset[str] = frozenset()
+    openlineage_emit_topic: str = ""
     openlineage_namespace: str = ""
     export_url: str = field(default="", repr=False)
     export_conn_id: str = ""
@@ -92,6 +94,9 @@ class LineageSettings:
         """
         reader = _Reader(get)
         known = cls()
+        emitted = reader.text("openlineage_emit_topic", "")
+        if emitted and emitted == reader.text("openlineage_topic", ""):
+            raise ConfigError(_key("openlineage_emit_topic"), emitted, "another topic than openlineage_topic")
         return cls(
             enabled=reader.flag("enabled", known.enabled),
             kafka_config=reader.mapping("kafka_config"),
@@ -117,6 +122,7 @@ class LineageSettings:
             catch_up_interval=reader.seconds("catch_up_interval", known.catch_up_interval),
             catch_up_hours=reader.seconds("catch_up_hours", known.catch_up_hours),
             open_instances=frozenset(reader.words("open_instances", ())),
+            openlineage_emit_topic=emitted,
             openlineage_namespace=reader.text("openlineage_namespace", ""),
             export_url=reader.text("export_url", ""),
             export_conn_id=reader.text("export_conn_id", ""),

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 from airflow_kafka_hdfs.adapters.lineage_spool import FolderSpool
 from airflow_kafka_hdfs.hooks.lineage import LineageHook
-from airflow_kafka_hdfs.lineage.emitting import GRAPH_EVERY, deliver, drain, run_messages
-from airflow_kafka_hdfs.lineage.events import Envelope, Job, TaskIoMessage
+from airflow_kafka_hdfs.lineage.emitting import GRAPH_EVERY, deliver, drain, openlineage_event, run_messages
+from airflow_kafka_hdfs.lineage.events import Envelope, Job, TaskIoMessage, message_key
 from airflow_kafka_hdfs.lineage.message_json import encode
 from airflow_kafka_hdfs.lineage.workflow import TaskIo
 from airflow_kafka_hdfs.plugins import lineage_runs
@@ -176,7 +176,11 @@ class Emitter:
         envelope = lineage_runs.envelope_of(raw, found, self.settings, datetime.now(UTC))
         with_graph = self._graphs.get((dag_id, workflow.structure_hash)) != f"{envelope.emitted_at:%Y-%m-%d}"
         messages = run_messages(envelope, workflow, found.facts, self.settings.options, with_graph=with_graph)
-        sent = deliver(messages, self._producer(), self._spool, self.settings.topic, _FLUSH)
+        others = []
+        if self.settings.openlineage_emit_topic:
+            event = openlineage_event(envelope, workflow, found.facts, self.settings.options, self.settings.namespace)
+            others.append((self.settings.openlineage_emit_topic, message_key(envelope), event))
+        sent = deliver(messages, self._producer(), self._spool, self.settings.topic, _FLUSH, others)
         if not sent.kept:
             log.warning("lineage: %d messages of %s %s found neither Kafka nor spool", sent.dropped, dag_id, run_id)
             return False

@@ -14,6 +14,7 @@ from airflow.sdk import DAG, Asset, AssetAlias, task
 from airflow_kafka_hdfs import KafkaToHdfsDag, TopicFilter
 from airflow_kafka_hdfs.hooks.lineage import LineageHook
 from airflow_kafka_hdfs.lineage.loading import Loader
+from airflow_kafka_hdfs.lineage.openlineage_making import run_id
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
 from airflow_kafka_hdfs.plugins import lineage_runs
 from airflow_kafka_hdfs.plugins.lineage_snapshot import snapshot, workflow_of
@@ -47,7 +48,7 @@ def emitter(airflow_db, settings, topic):
 
 
 def messages(topic, kind):
-    return [body for _, _, value in topic.sent if (body := json.loads(value))["type"] == kind]
+    return [body for _, _, value in topic.sent if (body := json.loads(value)).get("type") == kind]
 
 
 def pairs(topic):
@@ -128,6 +129,20 @@ def test_a_finished_run_is_sent_with_the_state_of_each_pair(branching, emitter, 
     found = {names[row.target_id]: row.last_state for row in warehouse.tables[EdgeRow].values()}
     assert found == {"/yes": "written", "/no": "skipped", "/mapped": "written", "/late": "written"}
     assert len(warehouse.tables[RunRow]) == 1
+
+    own = messages(topic, "edge")
+    more = replace(settings, openlineage_emit_topic="openlineage", openlineage_namespace="prod")
+    assert Emitter(LineageHook(more), box=lambda: topic).send(run.dag_id, run.run_id) is True
+    ((_, key, value),) = [letter for letter in topic.sent if letter[0] == "openlineage"]
+    assert key == f"{settings.instance}/{run.dag_id}/{run.run_id}".encode()
+    event = json.loads(value)
+    assert (event["eventType"], event["job"]["namespace"], event["job"]["name"]) == ("COMPLETE", "prod", run.dag_id)
+    assert event["run"]["runId"] == run_id("prod", run.dag_id, 0, run.logical_date or run.run_after)
+    entries = event["job"]["facets"]["lineage"]["entries"]
+    told_pairs = {(source["name"], entry["name"]) for entry in entries for source in entry["inputs"]}
+    assert told_pairs == {
+        (m["source"]["name"], m["target"]["name"]) for m in own if m["edge"]["state"] == "written"
+    }  # fmt: skip
 
 
 def test_a_run_that_is_not_committed_yet_waits(branching, emitter, topic, run_dag):

@@ -67,6 +67,12 @@ def test_a_bad_option_is_named_with_what_is_allowed(name, value, says):
         read(**{name: value})
 
 
+def test_events_are_not_emitted_to_where_they_are_loaded_from():
+    with pytest.raises(ConfigError, match="another topic than openlineage_topic"):
+        read(openlineage_topic="others", openlineage_emit_topic="others")
+    assert read(openlineage_topic="others", openlineage_emit_topic="ours").openlineage_emit_topic == "ours"
+
+
 def test_a_bad_kafka_config_is_not_repeated_since_it_may_hold_a_password():
     with pytest.raises(ConfigError) as caught:
         read(kafka_config='{"sasl.password": "secret"')
