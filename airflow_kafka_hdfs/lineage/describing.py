@@ -10,7 +10,7 @@ from urllib.parse import quote
 from airflow_kafka_hdfs.lineage.access import Access
 from airflow_kafka_hdfs.lineage.facts import DEPRECATED_AFTER_DAYS, deprecated
 from airflow_kafka_hdfs.lineage.views import DatasetView, JobView, LinkView, Responsible, RunView
-from airflow_kafka_hdfs.ports.lineage_reading import Direction, LineageReader, Window
+from airflow_kafka_hdfs.ports.lineage_reading import Direction, LineageReader, Show, Window
 from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, ResponsibilityRow, RunRow
 
 FAILING = "failing"
@@ -18,9 +18,9 @@ DEPRECATED = "deprecated"
 TEMPORARY = "temporary"
 
 
-def window_at(moment: datetime) -> Window:
+def window_at(moment: datetime, show: Show = Show.ALL) -> Window:
     """Which edges hold at a moment; those seen only at run time do so for 30 days."""
-    return Window(at=moment, alive_since=moment - timedelta(days=DEPRECATED_AFTER_DAYS))
+    return Window(at=moment, alive_since=moment - timedelta(days=DEPRECATED_AFTER_DAYS), show=show)
 
 
 class Describer:

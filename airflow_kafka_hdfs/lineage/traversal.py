@@ -20,7 +20,7 @@ from airflow_kafka_hdfs.lineage.views import (
     NodeView,
     PathView,
 )
-from airflow_kafka_hdfs.ports.lineage_reading import Direction, LineageReader, Window
+from airflow_kafka_hdfs.ports.lineage_reading import Direction, LineageReader, Show, Window
 from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow
 
 GRAPH_LIMIT = 300
@@ -61,7 +61,14 @@ def reach(reader: LineageReader, root: str, direction: Direction, window: Window
 
 
 def graph(
-    describer: Describer, root: str, *, up: int = 1, down: int = 1, limit: int = GRAPH_LIMIT, as_of: datetime
+    describer: Describer,
+    root: str,
+    *,
+    up: int = 1,
+    down: int = 1,
+    limit: int = GRAPH_LIMIT,
+    as_of: datetime,
+    show: Show = Show.ALL,
 ) -> GraphView:
     """The surroundings of a dataset.
 
@@ -71,8 +78,9 @@ def graph(
         up, down: hops in each direction.
         limit: at most this many datasets; the nearest are kept.
         as_of: the moment whose edges count.
+        show: which of them.
     """
-    reader, window = describer.reader, window_at(as_of)
+    reader, window = describer.reader, window_at(as_of, show)
     distances = {root: 0}
     truncated = False
     walks = [

@@ -18,7 +18,7 @@ from airflow_kafka_hdfs.lineage.describing import Describer
 from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.lineage.views import ImpactItem, to_json
 from airflow_kafka_hdfs.plugins.lineage_security import User, access_of
-from airflow_kafka_hdfs.ports.lineage_reading import Direction
+from airflow_kafka_hdfs.ports.lineage_reading import Direction, Show
 from airflow_kafka_hdfs.ports.lineage_rows import StageRow
 
 router = APIRouter()
@@ -181,11 +181,12 @@ def graph(
     down: Hops = 1,
     limit: Annotated[int, Query(ge=1, le=traversal.GRAPH_MAX)] = traversal.GRAPH_LIMIT,
     as_of: Text = "",
+    show: Show = Show.ALL,
 ) -> Response:
     """The surroundings of a dataset."""
     with looking(request, user) as describer:
-        root = seen(describer, node)
-        return answer(traversal.graph(describer, root, up=up, down=down, limit=limit, as_of=moment(as_of)))
+        root, at = seen(describer, node), moment(as_of)
+        return answer(traversal.graph(describer, root, up=up, down=down, limit=limit, as_of=at, show=show))
 
 
 @router.get("/impact")

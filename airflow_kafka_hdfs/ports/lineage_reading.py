@@ -22,6 +22,19 @@ class Direction(StrEnum):
     DOWN = "down"
 
 
+class Show(StrEnum):
+    """Which of the edges that hold are looked at.
+
+    `all`; `declared`: promised by the structure of a job, or posted; `observed`: written by a run at least once;
+    `failing`: whose last run did not get to write.
+    """
+
+    ALL = "all"
+    DECLARED = "declared"
+    OBSERVED = "observed"
+    FAILING = "failing"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Which edges hold at a moment: seen by then, not ended by then.
@@ -29,10 +42,12 @@ class Window:
     Attributes:
         at: the moment.
         alive_since: an edge that was only ever seen at run time must have been seen at or after this.
+        show: which of these are looked at; what it asks for is as of now, whatever the moment.
     """
 
     at: datetime
     alive_since: datetime
+    show: Show = Show.ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

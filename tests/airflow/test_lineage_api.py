@@ -342,6 +342,16 @@ class TestRepair:
         ]
 
 
+def test_a_graph_shows_what_is_asked_for(call):
+    def names(show):
+        graph = call("ann", f"/graph?node={key('/raw')}&show={show}")
+        return {node["dataset"]["name"] for node in graph["nodes"]}
+
+    assert names("all") == names("observed") == names("declared") == {"orders", "/raw", "/clean"}
+    assert names("failing") == {"/raw"}
+    call("ann", f"/graph?node={key('/raw')}&show=some", code=422)
+
+
 def told(dag_id, inputs, outputs, namespace="here"):
     """What Airflow's OpenLineage provider says of a task of a DAG."""
     body = task_event("COMPLETE", 0, "t", inputs, outputs, dag_id=dag_id)

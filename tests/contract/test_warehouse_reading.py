@@ -12,7 +12,7 @@ from airflow_kafka_hdfs.lineage import traversal
 from airflow_kafka_hdfs.lineage.access import Access
 from airflow_kafka_hdfs.lineage.describing import Describer, window_at
 from airflow_kafka_hdfs.lineage.identity import digest
-from airflow_kafka_hdfs.ports.lineage_reading import Direction, Finding
+from airflow_kafka_hdfs.ports.lineage_reading import Direction, Finding, Show
 from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, RelationRow
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -155,6 +155,25 @@ def test_only_edges_that_hold_at_the_moment_count(warehouse):
     assert steps[0] == {key(104)}
     assert steps[2] == {key(102)}
     assert steps[30] == {key(102)}
+
+
+def test_only_the_edges_that_are_asked_for_are_shown(warehouse):
+    kinds = {
+        201: {"last_success": None, "last_state": "unknown"},
+        202: {"last_declared": None},
+        203: {"last_state": "failed"},
+        204: {"last_success": None, "last_state": "upstream_failed", "last_declared": None},
+    }
+    with warehouse.transaction() as tx:
+        tx.put([edge(0, 200, target, **fields) for target, fields in kinds.items()])
+    with warehouse.look() as reader:
+        steps = {show: reader.step([key(200)], Direction.DOWN, window_at(NOW, show)) for show in Show}
+    assert {show: {number for number in kinds if key(number) in found} for show, found in steps.items()} == {
+        Show.ALL: {201, 202, 203, 204},
+        Show.DECLARED: {201, 203},
+        Show.OBSERVED: {202, 203},
+        Show.FAILING: {203, 204},
+    }
 
 
 def test_degrees_and_jobs_are_those_of_the_edges(warehouse):

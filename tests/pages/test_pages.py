@@ -205,6 +205,18 @@ class TestGraph:
         assert names(page) == first | {"/reports/board"}
         assert person.errors == []
 
+    def test_shows_only_the_pairs_that_are_asked_for(self, visit):
+        page = visit().open(graph(ORDERS))
+        expect(page.locator("g.node").first).to_be_visible()
+        before = names(page)
+        page.locator("select[name=show]").select_option("observed")
+        page.wait_for_url("**show=observed**")
+        expect(page.locator("g.node")).to_have_count(len(before))
+        page.locator("select[name=show]").select_option("failing")
+        page.wait_for_url("**show=failing**")
+        expect(page.locator("g.node")).to_have_count(1)
+        expect(page.locator("select[name=show]")).to_have_value("failing")
+
     def test_its_address_brings_back_what_was_open_chosen_and_filtered(self, visit):
         page = visit().open(graph(ORDERS))
         page.locator(f'g.node[data-id="{key("/marts/churn")}"] [data-more=up]').click()

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, rows_of
 from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES
-from airflow_kafka_hdfs.ports.lineage_reading import Direction, Finding, Window
+from airflow_kafka_hdfs.ports.lineage_reading import Direction, Finding, Show, Window
 from airflow_kafka_hdfs.ports.lineage_rows import (
     POSTED_RUN,
     DatasetRow,
@@ -215,8 +215,17 @@ def _ends(direction: Direction) -> tuple[sa.Column[Any], sa.Column[Any]]:
     return _EDGE.c.target_id, _EDGE.c.source_id
 
 
+_SHOWN: dict[Show, list[sa.ColumnElement[bool]]] = {
+    Show.ALL: [],
+    Show.DECLARED: [_EDGE.c.last_declared.is_not(None)],
+    Show.OBSERVED: [_EDGE.c.last_success.is_not(None)],
+    Show.FAILING: [_EDGE.c.last_state.in_(["failed", "upstream_failed"])],
+}
+
+
 def _holding(window: Window) -> list[sa.ColumnElement[bool]]:
     return [
+        *_SHOWN[window.show],
         _EDGE.c.first_seen <= window.at,
         sa.or_(_EDGE.c.valid_to.is_(None), _EDGE.c.valid_to > window.at),
         sa.or_(_EDGE.c.last_declared.is_not(None), _EDGE.c.last_seen >= window.alive_since),

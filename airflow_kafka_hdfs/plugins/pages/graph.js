@@ -6,6 +6,7 @@ import { Drawing } from "./drawing.js";
 import { Model } from "./model.js";
 import { searchField } from "./search.js";
 
+const SHOWN = [["", "all pairs"], ["observed", "pairs that were written"], ["declared", "promised pairs"], ["failing", "failing pairs"]];
 const FILTERS = [["owner", "owners"], ["domain", "domains"], ["flag", "flags"]];
 const LIMIT = 300;
 const MOST = 2000;
@@ -74,6 +75,7 @@ class GraphPage {
         hops("up", "Hops up "),
         hops("down", "Hops down "),
         h("label", {}, "As of ", h("input", { type: "date", name: "as_of", value: query("as_of"), onchange: (event) => this.again({ as_of: event.target.value }) })),
+        h("label", {}, "Show ", h("select", { name: "show", onchange: (event) => this.again({ show: event.target.value, open: "" }) }, SHOWN.map(([value, text]) => h("option", { value, selected: value === query("show") }, text)))),
         this.selects,
         this.toggle,
         this.status,
@@ -113,7 +115,7 @@ class GraphPage {
     const cover = h("div", { class: "cover" }, loading("the graph"));
     this.stage.append(cover);
     try {
-      const asked = { node: this.root, up: query("up", "1"), down: query("down", "1"), limit: query("limit", LIMIT), as_of: query("as_of") };
+      const asked = { node: this.root, up: query("up", "1"), down: query("down", "1"), limit: query("limit", LIMIT), as_of: query("as_of"), show: query("show") };
       const answer = await get("graph", asked);
       this.model = new Model();
       this.model.add(answer);
@@ -152,7 +154,7 @@ class GraphPage {
   }
 
   #ask(id, direction) {
-    return get("graph", { node: id, up: direction === "up" ? 1 : 0, down: direction === "down" ? 1 : 0, limit: LIMIT, as_of: query("as_of") });
+    return get("graph", { node: id, up: direction === "up" ? 1 : 0, down: direction === "down" ? 1 : 0, limit: LIMIT, as_of: query("as_of"), show: query("show") });
   }
 
   async open(id, direction) {
