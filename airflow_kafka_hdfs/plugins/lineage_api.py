@@ -17,7 +17,7 @@ from airflow_kafka_hdfs.lineage import catalog, comparing, traversal
 from airflow_kafka_hdfs.lineage.describing import Describer
 from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.lineage.views import ImpactItem, to_json
-from airflow_kafka_hdfs.plugins.lineage_security import User, access_of
+from airflow_kafka_hdfs.plugins.lineage_security import User
 from airflow_kafka_hdfs.ports.lineage_reading import Direction, Show
 from airflow_kafka_hdfs.ports.lineage_rows import StageRow
 
@@ -36,7 +36,7 @@ def looking(request: Request, user: Any) -> Iterator[Describer]:
     """One look at the warehouse with the eyes of the caller."""
     state = request.app.state
     with state.warehouse().look() as reader:
-        access = access_of(user, reader, state.instance(), state.hook.settings.open_instances)
+        access = state.access(user, reader, state.instance(), state.hook.settings.open_instances)
         yield Describer(reader, access, datetime.now(UTC), state.instance())
 
 

@@ -58,13 +58,21 @@ def create_app(hook: LineageHook | None = None) -> FastAPI:
     from fastapi import FastAPI
 
     from airflow_kafka_hdfs.hooks.lineage import LineageHook
-    from airflow_kafka_hdfs.plugins import lineage_api, lineage_events, lineage_pages, lineage_repair, lineage_writes
+    from airflow_kafka_hdfs.plugins import (
+        lineage_api,
+        lineage_events,
+        lineage_pages,
+        lineage_repair,
+        lineage_security,
+        lineage_writes,
+    )
 
     # Pages of documentation would be open to everybody: dependencies do not protect them.
     app = FastAPI(title="Lineage", docs_url=None, redoc_url=None, openapi_url=None)
     used = hook or LineageHook()
     app.state.hook = used
     app.state.warehouse = _Once(used)
+    app.state.access = lineage_security.RememberedAccess()
     app.state.instance = lambda: used.settings.instance
     app.include_router(lineage_api.router, prefix=API)
     app.include_router(lineage_writes.router, prefix=API)

@@ -7,7 +7,10 @@ is not declared public by Airflow; it is used in this file alone.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,9 +26,12 @@ from fastapi import Depends, HTTPException, Request, status
 
 from airflow_kafka_hdfs.lineage.access import Access
 from airflow_kafka_hdfs.ports.lineage_reading import LineageReader
+from airflow_kafka_hdfs.ports.lineage_rows import JobRow
 
 User = GetUserDep
 """The caller; refused with 401 if there is none."""
+
+_LOGINS_KEPT = 200
 
 AUDITED = Depends(action_logging())
 """Writes the call into Airflow's audit log."""
@@ -51,8 +57,9 @@ def access_of(user: Any, reader: LineageReader, instance: str, open_instances: C
     jobs = reader.job_names()
     manager = get_auth_manager()
     readable = manager.get_authorized_dag_ids(user=user, method="GET")
-    gone = {dag_id for _, owner, dag_id in jobs if owner == instance} - readable - _known_dags()
-    if gone and not conf.getboolean("core", "multi_team", fallback=False):
+    others = {dag_id for _, owner, dag_id in jobs if owner == instance} - readable
+    if others and not conf.getboolean("core", "multi_team", fallback=False):
+        gone = others - _known_dags()
         readable = readable | manager.filter_authorized_dag_ids(dag_ids=gone, user=user, method="GET")
     found = frozenset(
         job_id
@@ -60,6 +67,41 @@ def access_of(user: Any, reader: LineageReader, instance: str, open_instances: C
         if (dag_id in readable if owner == instance else owner in open_instances)
     )
     return Access(job_ids=None if len(found) == len(jobs) else found, secret=secret())
+
+
+class RememberedAccess:
+    """`access_of`, asked again after a few seconds: with thousands of DAGs it takes longer than any answer.
+
+    What a login says and how many jobs there are is part of the question, so a new login and a new job count at once;
+    rights that are taken away hold on for at most `seconds`.
+
+    Args:
+        seconds: how long an answer holds.
+        clock: monotonic seconds; for tests.
+    """
+
+    def __init__(self, seconds: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._known: OrderedDict[tuple[str, int], tuple[float, Access]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, user: Any, reader: LineageReader, instance: str, open_instances: Collection[str] = ()) -> Access:
+        """What a caller may see; arguments as those of `access_of`."""
+        login = json.dumps(get_auth_manager().serialize_user(user), sort_keys=True, default=str)
+        key = (login, reader.count(JobRow))
+        with self._lock:
+            since, access = self._known.get(key, (0.0, None))
+        if access is not None and self._clock() - since < self._seconds:
+            return access
+        asked = self._clock()
+        access = access_of(user, reader, instance, open_instances)
+        with self._lock:
+            self._known.pop(key, None)
+            self._known[key] = asked, access
+            while len(self._known) > _LOGINS_KEPT:
+                self._known.popitem(last=False)
+        return access
 
 
 def _known_dags() -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import DAG
@@ -432,6 +433,34 @@ class TestRelations:
         self.post(call, "ann", code=404, inputs=[{"id": key("nothing")}])
         self.post(call, "ann", code=422, inputs=[{"uri": "kafka://"}])
         self.post(call, "ann", code=422, job={})
+
+
+def test_what_a_login_may_read_is_asked_again_after_a_while_and_at_once_for_a_new_login_or_job(server, monkeypatch):
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    from airflow_kafka_hdfs.lineage.access import Access
+    from airflow_kafka_hdfs.plugins import lineage_security
+
+    asked, now, jobs = [], [0.0], [4]
+    monkeypatch.setattr(lineage_security, "access_of", lambda user, *_: asked.append(user.username) or Access())
+    remembered = lineage_security.RememberedAccess(seconds=10, clock=lambda: now[0])
+    reader = SimpleNamespace(count=lambda kind: jobs[0])
+
+    def look(name, role="viewer"):
+        remembered(SimpleAuthManagerUser(username=name, role=role), reader, "here")
+
+    for name in ("ann", "ann", "bob", "ann"):
+        look(name)
+    assert asked == ["ann", "bob"]
+    look("ann", role="admin")
+    now[0] = 9.9
+    look("ann")
+    assert asked == ["ann", "bob", "ann"]
+    now[0] = 10.1
+    look("ann")
+    jobs[0] += 1
+    look("bob")
+    assert asked == ["ann", "bob", "ann", "ann", "bob"]
 
 
 def test_a_missing_warehouse_is_told_as_such(tmp_path, server):
