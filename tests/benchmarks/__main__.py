@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.benchmarks.data import datasets, load
-from tests.benchmarks.measuring import Case, report, run_rounds, say
+from tests.benchmarks.measuring import HELD, Case, report, run_rounds, say
 from tests.benchmarks.reading import Reading
 from tests.benchmarks.rows import ROWS, kafka_cases, offline_cases, product_cases, topic_of
 from tests.stack.hdfs import HdfsCluster
@@ -52,6 +52,7 @@ def main() -> int:
                 samples = run_rounds(cases, options.rounds)
         return 0 if report(rows, samples, options.json) else 1
     finally:
+        HELD.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
 import random
 import secrets
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from airflow_kafka_hdfs.lineage.pairs import Options
 from airflow_kafka_hdfs.lineage.workflow import RunFacts, TaskSpec, Use, Workflow
 from airflow_kafka_hdfs.ports.lineage_reading import Direction
 from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, RelationRow
-from tests.benchmarks.measuring import Case, Row, Sample, stopwatch
+from tests.benchmarks.measuring import HELD, Case, Row, Sample, stopwatch
 from tests.fakes.lineage import MemoryTopic
 from tests.stack.postgres import PostgresServer
 
@@ -48,6 +48,11 @@ def dataset_id(number: int) -> str:
     return digest("hdfs://nn:8020", _name(number))
 
 
+def well_used() -> str:
+    """Id of a dataset that many jobs read and write."""
+    return dataset_id(_WELL_USED)
+
+
 def _name(number: int) -> str:
     return f"/data/layer{number * LAYERS // DATASETS}/table_{number}"
 
@@ -55,7 +60,9 @@ def _name(number: int) -> str:
 @cache
 def big_warehouse() -> SqlWarehouse:
     """A million pairs of twenty thousand jobs in SQLite, in ten layers; some datasets are used more than others."""
-    path = Path(tempfile.mkdtemp(prefix="lineage-bench-")) / "lineage.db"
+    folder = Path(tempfile.mkdtemp(prefix="lineage-bench-"))
+    HELD.callback(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "lineage.db"
     warehouse = SqlWarehouse(f"sqlite:///{path}")
     warehouse.migrate()
     with sqlite3.connect(path) as connection:
@@ -206,16 +213,16 @@ def load_sqlite() -> Sample:
 
 
 @cache
-def _server() -> PostgresServer:
-    server = PostgresServer(Path(tempfile.mkdtemp(prefix="lineage-bench-")))
-    server.start()
-    atexit.register(server.stop)
-    return server
+def postgres() -> PostgresServer:
+    """The server of all rows that need one."""
+    folder = Path(tempfile.mkdtemp(prefix="lineage-bench-"))
+    HELD.callback(shutil.rmtree, folder, ignore_errors=True)
+    return HELD.enter_context(PostgresServer(folder))
 
 
 def load_postgres() -> Sample:
     """Messages into PostgreSQL."""
-    return _load(_server().create_database(f"bench_{secrets.token_hex(4)}"))
+    return _load(postgres().create_database(f"bench_{secrets.token_hex(4)}"))
 
 
 CASES: dict[str, Case] = {

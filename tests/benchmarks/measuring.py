@@ -7,10 +7,13 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+HELD = ExitStack()
+"""Servers, browsers and folders that cases keep over the rounds; closed when all rows are measured."""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import tempfile
 from functools import cache
 from pathlib import Path
 
 from airflow_kafka_hdfs.lineage.layout import layered
-from tests.benchmarks.measuring import Case, Row, Sample, stopwatch
+from tests.benchmarks.measuring import HELD, Case, Row, Sample, stopwatch
 from tests.pages.story import WIDE, key, wide_pairs
 
 
@@ -28,11 +27,10 @@ def _opened():
     from tests.pages.browser import browser
     from tests.pages.server import ApiServer
 
-    server = ApiServer(Path(tempfile.mkdtemp(prefix="pages-bench-")))
-    atexit.register(server.close)
-    held = browser()
-    context = held.__enter__().new_context(viewport={"width": 1440, "height": 860})
-    atexit.register(held.__exit__, None, None, None)
+    folder = HELD.enter_context(tempfile.TemporaryDirectory(prefix="pages-bench-"))
+    server = ApiServer(Path(folder) / "server")
+    HELD.callback(server.close)
+    context = HELD.enter_context(browser()).new_context(viewport={"width": 1440, "height": 860})
     context.add_cookies([{"name": "_token", "value": server.token("admin"), "url": server.url}])
     return context.new_page(), f"{server.url}/lineage/graph?node={key('/wide/0')}&down=50&limit=2000"
 

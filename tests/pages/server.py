@@ -21,10 +21,13 @@ class ApiServer:
 
     Args:
         folder: for its home.
+        warehouse: URL of a filled warehouse; one with the story by default.
+        instance: name of the deployment in it.
+        dags: with a `warehouse`, how many DAGs Airflow knows: `dag_0` and so on.
     """
 
-    def __init__(self, folder: Path) -> None:
-        warehouse = f"sqlite:///{folder}/lineage.db"
+    def __init__(self, folder: Path, *, warehouse: str = "", instance: str = INSTANCE, dags: int = 0) -> None:
+        own = warehouse or f"sqlite:///{folder}/lineage.db"
         readable = [dag_id for dag_id in DAGS if dag_id != "secret"]
         env = {
             "PYTHONPATH": str(ROOT),
@@ -32,27 +35,28 @@ class ApiServer:
             "AIRFLOW__CORE__AUTH_MANAGER": "tests.fakes.auth_manager.DagRights",
             RIGHTS: json.dumps({"ann": {"read": readable, "edit": []}}),
             "AIRFLOW__KAFKA_HDFS_LINEAGE__ENABLED": "True",
-            "AIRFLOW__KAFKA_HDFS_LINEAGE__INSTANCE": INSTANCE,
-            "AIRFLOW__KAFKA_HDFS_LINEAGE__WAREHOUSE": warehouse,
+            "AIRFLOW__KAFKA_HDFS_LINEAGE__INSTANCE": instance,
+            "AIRFLOW__KAFKA_HDFS_LINEAGE__WAREHOUSE": own,
         }
-        home, dags = folder / "home", folder / "dags"
-        dags.mkdir(parents=True)
+        home, dags_folder = folder / "home", folder / "dags"
+        dags_folder.mkdir(parents=True)
         airflow = AirflowStandalone(
-            home, dags, None, env=env, users={"admin": "admin", "ann": "viewer"}, triggerer=False
+            home, dags_folder, None, env=env, users={"admin": "admin", "ann": "viewer"}, triggerer=False
         )
         self.url = airflow.url
         passwords = home / "simple_auth_manager_passwords.json.generated"
         passwords.write_text(json.dumps({name: name for name in airflow.users}))
         self._part = airflow.part("api-server")
         run(
-            [sys.executable, "-m", "tests.pages.prepare"],
+            [sys.executable, "-m", "tests.pages.prepare", *([str(dags)] if warehouse else [])],
             what="prepare Airflow's database",
             timeout=180,
             env=airflow.env,
             cwd=ROOT,
         )
         self._part.start()
-        fill(warehouse)
+        if not warehouse:
+            fill(own)
         health = f"{self.url}/api/v2/monitor/health"
         wait_until(
             lambda: requests.get(health, timeout=10).ok,
