@@ -50,11 +50,13 @@ class Trouble:
             waiting = self.all()
             while not enough() or waiting:
                 happens = waiting.pop(0) if waiting else self.chance.choice(self.all())
-                self.campaign.say(happens.__name__.replace("_", " "))
+                kills = sum(self.campaign.kills.values())
+                self.campaign.say(f"{kills} kills; {happens.__name__.replace('_', ' ')}")
                 happens()
                 self.done.append(happens.__name__)
                 time.sleep(self.chance.uniform(1, 8))
         except BaseException as error:
+            self.campaign.say(f"trouble ends with {error!r}")
             self.error = error
 
     def _killed(self, what: str) -> None:
@@ -151,7 +153,8 @@ def main() -> int:
         deadline = time.monotonic() + 60 * given.minutes
 
         def enough() -> bool:
-            return sum(campaign.kills.values()) >= given.kills or time.monotonic() > deadline
+            done = sum(campaign.kills.values()) >= given.kills or time.monotonic() > deadline
+            return done or trouble.error is not None
 
         say(f"services are up; seed {seed}")
         fire = threading.Thread(target=trouble.until, args=(enough,))

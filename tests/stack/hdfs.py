@@ -216,10 +216,15 @@ class HdfsCluster(Service):
         if self._one(self._namenodes, other).is_paused():
             self.kill_namenode(other)
         # A started standby answers before the data nodes report to it; made active then, it finds no block of a file.
-        if all(node.is_running() for node in self._datanodes):
-            wait_until(lambda: self._knows_blocks(to), what=f"name node {to} knows the blocks", timeout=90)
+        # It may be in safe mode until it is active: only then does it hear of deletions in the segment that the other
+        # one had open when it died, and waits for no block of theirs any more.
+        has_data = all(node.is_running() for node in self._datanodes)
+        if has_data:
+            wait_until(lambda: self._has_reports(to), what=f"name node {to} has reports of all data nodes", timeout=90)
         self._haadmin("-failover", f"nn{other}", f"nn{to}")
         wait_until(lambda: self.active_namenode() == to, what=f"name node {to} is active", timeout=30)
+        if has_data:
+            wait_until(lambda: self._is_operational(to), what=f"name node {to} leaves safe mode", timeout=90)
 
     def kill_datanode(self, number: int = 1) -> None:
         """End a data node by SIGKILL; its blocks stay."""
@@ -375,11 +380,13 @@ class HdfsCluster(Service):
     def _namenode_state(self, number: int) -> str:
         return self._jmx(self.webhdfs_urls[number - 1], "NameNode", "NameNodeStatus")["State"]
 
-    def _knows_blocks(self, number: int) -> bool:
-        url = self.webhdfs_urls[number - 1]
-        operational = self._jmx(url, "NameNode", "FSNamesystemState")["FSState"] == "Operational"
-        reports = self._jmx(url, "NameNode", "NameNodeActivity")["StorageBlockReportNumOps"]
-        return operational and int(reports) >= len(self._datanodes)
+    def _is_operational(self, number: int) -> bool:
+        state = self._jmx(self.webhdfs_urls[number - 1], "NameNode", "FSNamesystemState")["FSState"]
+        return bool(state == "Operational")
+
+    def _has_reports(self, number: int) -> bool:
+        reports = self._jmx(self.webhdfs_urls[number - 1], "NameNode", "NameNodeActivity")["StorageBlockReportNumOps"]
+        return int(reports) >= len(self._datanodes)
 
     def _reports(self, number: int) -> bool:
         """Whether a data node, unless it is down, is in touch with every name node that runs.

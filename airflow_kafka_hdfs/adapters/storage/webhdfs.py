@@ -69,9 +69,12 @@ class WebHdfsCalls(HdfsCalls):
     def read_part(self, action: str, path: str, start: int, size: int) -> bytes | None:
         """See `HdfsCalls.read_part`."""
 
-        def read(client: Any) -> bytes:
+        def read(client: Any) -> bytes | None:
             place = self._absolute(action, path)
-            length = int(client.status(place)["length"])  # a start beyond the end is refused by the data node
+            found = client.status(place)
+            if found["type"] == "DIRECTORY":
+                return None
+            length = int(found["length"])  # a start beyond the end is refused by the data node
             if start >= length:
                 return b""
             with client.read(place, offset=start, length=min(size, length - start)) as reader:
