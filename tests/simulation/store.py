@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from airflow_kafka_hdfs.exceptions import StoreRefusedError, StoreUnavailableError
+from airflow_kafka_hdfs.ingest.collecting import ORPHAN_GRACE
 from airflow_kafka_hdfs.ingest.layout import ROOT
 from airflow_kafka_hdfs.model import STORES_OWN, FileStatus, Modes
 from airflow_kafka_hdfs.ports.store import StagedWriter, Store
 from tests.fakes.faulty_store import Crash
 
 Id = tuple[str, int, int]
+
+LONGEST_LAG = ORPHAN_GRACE.total_seconds()
+"""Seconds for which a listing may miss a file: the collector counts on it that none does for longer."""
 
 
 class Violation(AssertionError):
@@ -133,7 +137,7 @@ class SimulatedStore(Store):
         pause: called before each call.
         chance: seeded; decides on lost answers, torn writes and stale listings.
         lost_answers: share of changing calls whose answer is lost after they took effect.
-        stale_listings: share of listings that miss the newest file.
+        stale_listings: share of listings that miss the newest file, if it is younger than `LONGEST_LAG`.
         copies: nothing can be renamed, as in object stores: a file is put under its new name if there is none, then its
             old name goes; in between both stand.
     """
@@ -194,7 +198,10 @@ class SimulatedStore(Store):
                 size, modified = len(self._disk.files[name]), self._disk.times[name]
                 found[child] = FileStatus(path=child, size=size, modified=modified)
         if found and self._stale and self._chance.random() < self._stale:
-            found.pop(max(found, key=lambda child: found[child].modified or 0.0))
+            newest = max(found, key=lambda child: found[child].modified or 0.0)
+            made = found[newest].modified
+            if made is None or self._disk.clock() - made < LONGEST_LAG:  # nobody knows when a folder was made
+                del found[newest]
         return [found[child] for child in sorted(found)]
 
     def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
