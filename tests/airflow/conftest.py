@@ -12,9 +12,12 @@ import pytest
 from airflow.sdk import DAG
 
 from tests.airflow.commands import command, dag_file, pipeline, quarantined
+from tests.airflow.lineage_server import call, server
+from tests.airflow.stored import store_dag
 from tests.stack.kafka import KafkaCluster
 
-__all__ = ["command", "dag_file", "pipeline", "quarantined"]  # fixtures of the commands
+# Fixtures of the commands, and of the API server.
+__all__ = ["call", "command", "dag_file", "pipeline", "quarantined", "server"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -81,22 +84,6 @@ def run_dag(airflow_db) -> RunDag:
 def _run(dag: DAG, conf: dict | None = None, **fields: Any) -> Ran:
     store_dag(dag)
     return look_at(dag.test(run_conf=conf, **{"logical_date": None, **fields}))
-
-
-def store_dag(dag: DAG, bundle: str = "testing") -> None:
-    """Write a DAG to the metadata database, as the DAG processor would."""
-    from airflow.models.dagbundle import DagBundleModel
-    from airflow.models.serialized_dag import SerializedDagModel
-    from airflow.serialization.definitions.dag import SerializedDAG
-    from airflow.serialization.serialized_objects import LazyDeserializedDAG
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        session.merge(DagBundleModel(name=bundle))
-        session.flush()
-        lazy = LazyDeserializedDAG.from_dag(dag)
-        SerializedDAG.bulk_write_to_db(bundle, None, [lazy], session=session)
-        SerializedDagModel.write_dag(lazy, bundle_name=bundle, session=session)
 
 
 def look_at(run: Any) -> Ran:

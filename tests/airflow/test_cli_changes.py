@@ -21,7 +21,7 @@ from airflow_kafka_hdfs.ingest.context import Sources
 from airflow_kafka_hdfs.operators import ports
 from airflow_kafka_hdfs.ports.lineage import Reply
 from tests.airflow.commands import DAG_FILE, all_commands
-from tests.airflow.conftest import store_dag
+from tests.airflow.stored import store_dag
 from tests.fakes.kafka import FakeCluster
 from tests.fakes.lineage import MemoryTopic
 from tests.fakes.lineage_chain import DAGS, NOW, chain_warehouse

@@ -6,63 +6,12 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk import DAG
 from fastapi.testclient import TestClient
 
 from airflow_kafka_hdfs.hooks.lineage import LineageHook
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
-from tests.airflow.conftest import store_dag
-from tests.fakes.auth_manager import RIGHTS
-from tests.fakes.lineage_chain import DAGS, DAY, NOW, chain_warehouse, job_id, key
-from tests.fakes.openlineage import event, task_event
-
-API = "/lineage/api/v1"
-
-
-@pytest.fixture(scope="module")
-def server(airflow_db, tmp_path_factory):
-    """Airflow's API server in this process, with the app mounted and four DAGs in a chain; `ann` may read two."""
-    from airflow.api_fastapi.app import create_app as create_airflow
-    from airflow.api_fastapi.app import get_auth_manager, purge_cached_app
-
-    from airflow_kafka_hdfs.plugins.lineage_app import PREFIX, LazyApp, create_app
-
-    for dag_id in [*DAGS, "api_after"]:
-        store_dag(DAG(dag_id, schedule=None))
-    url = f"sqlite:///{tmp_path_factory.mktemp('lineage-api')}/lineage.db"
-    warehouse = chain_warehouse(url)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "tests.fakes.auth_manager.DagRights")
-        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "s" * 64)
-        ann = {"read": ["api_ingest", "api_clean", "api_after"], "edit": ["api_clean"]}
-        patch.setenv(RIGHTS, json.dumps({"ann": ann, "bob": {"read": ["api_secret"], "edit": []}}))
-        purge_cached_app()
-        airflow = create_airflow(apps="core")
-        settings = LineageSettings(enabled=True, instance="here", warehouse=url, open_instances=frozenset({"spark"}))
-        hook = LineageHook(settings)
-        airflow.mount(PREFIX, LazyApp(lambda: create_app(hook)))
-        airflow.router.routes.insert(0, airflow.router.routes.pop())
-        with TestClient(airflow, base_url="http://airflow.test") as client:
-            yield client, get_auth_manager()
-        purge_cached_app()
-    warehouse.close()
-
-
-@pytest.fixture
-def call(server):
-    """`call(user, path)`: the answer's JSON; the user's name is given by a bearer token, none by None."""
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-
-    client, manager = server
-
-    def ask(user, path, *, method="GET", code=200, role="viewer", **more):
-        token = user and manager.generate_jwt(SimpleAuthManagerUser(username=user, role=role))
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        answer = client.request(method, f"{API}{path}", headers=headers | more.pop("headers", {}), **more)
-        assert answer.status_code == code, answer.text
-        return answer.json() if "json" in answer.headers["content-type"] else answer.text
-
-    return ask
+from tests.airflow.lineage_server import API
+from tests.fakes.lineage_chain import DAY, NOW, job_id, key
 
 
 def routes():
@@ -351,88 +300,6 @@ def test_a_graph_shows_what_is_asked_for(call):
     assert names("all") == names("observed") == names("declared") == {"orders", "/raw", "/clean"}
     assert names("failing") == {"/raw"}
     call("ann", f"/graph?node={key('/raw')}&show=some", code=422)
-
-
-def told(dag_id, inputs, outputs, namespace="here"):
-    """What Airflow's OpenLineage provider says of a task of a DAG."""
-    body = task_event("COMPLETE", 0, "t", inputs, outputs, dag_id=dag_id)
-    body["eventTime"] = body["run"]["facets"]["airflow"]["dagRun"]["run_after"] = NOW.isoformat()
-    return {**body, "job": {**body["job"], "namespace": namespace}}
-
-
-def named(name):
-    return {"namespace": "hdfs://nn:8020" if name.startswith("/") else "kafka://b:9092", "name": name}
-
-
-class TestEventsOfOthers:
-    def test_become_pairs_at_once_and_only_once(self, call):
-        body = {**event("COMPLETE", 0, [named("/told")], [named("/more")]), "eventTime": NOW.isoformat()}
-        assert call("eve", "/events", method="POST", json=body, role="admin") == {
-            "accepted": 1, "new": 1, "rejected": []
-        }  # fmt: skip
-        assert call("eve", "/events", method="POST", json=[body, body], role="admin")["new"] == 0
-        page = call("bob", f"/datasets/{key('/told')}")
-        assert [(job["instance"], job["dag_id"]) for job in page["readers"]] == [("spark", "app")]
-
-    def test_need_the_right_to_edit_the_dag_or_to_post_events_of_assets(self, call):
-        mine = told("api_clean", [named("/raw")], [named("/clean")])
-        assert call("ann", "/events", method="POST", json=mine, role="user")["new"] == 1
-        call("bob", "/events", method="POST", json=mine, code=403, role="user")
-        others = told("api_clean", [named("/raw")], [named("/clean")], namespace="elsewhere")
-        call("ann", "/events", method="POST", json=others, code=403)
-        call("ann", "/events", method="POST", json={"eventTime": 7}, code=403)
-
-    def test_do_not_open_what_is_hidden(self, call):
-        hidden = told("vault", [], [named("/vault")], namespace="elsewhere")
-        call("eve", "/events", method="POST", json=hidden, role="admin")
-        call("ann", f"/datasets/{key('/vault')}", code=404)
-        spying = told("api_clean", [named("/vault")], [named("/clean")])
-        refused = call("ann", "/events", method="POST", json=spying, code=403, role="user")
-        assert "/vault" in refused["detail"]
-        body = {"job": {"name": "api_clean"}, "inputs": [named("/vault")]}
-        call("ann", "/relations", method="POST", json=body, code=403, role="user")
-        call("ann", f"/datasets/{key('/vault')}", code=404)
-
-    def test_that_cannot_be_used_are_told_one_by_one(self, call):
-        good, bad = event("COMPLETE", 1, [named("/told")], [named("/most")]), {"eventTime": 7}
-        answer = call("eve", "/events", method="POST", json=[bad, good], role="admin")
-        assert (answer["accepted"], [item["index"] for item in answer["rejected"]]) == (1, [0])
-        assert "eventTime" in call("eve", "/events", method="POST", json=bad, code=422, role="admin")["detail"]
-        call("eve", "/events", method="POST", content=b"{", code=422, role="admin")
-
-    def test_stand_in_the_audit_log_without_their_bodies(self, call):
-        from airflow.models.log import Log
-        from airflow.utils.session import create_session
-
-        secret = {"environmentVariables": {"environmentVariables": [{"name": "KEY", "value": "s3cret"}]}}
-        call("eve", "/events", method="POST", json=event("COMPLETE", 2, run_facets=secret), role="admin")
-        with create_session() as session:
-            found = session.query(Log).filter(Log.event == "post_lineage_events", Log.owner == "eve").all()
-            assert json.loads(found[-1].extra) == {"accepted": 1, "rejected": 0, "jobs": ["spark/app"]}
-
-
-class TestRelations:
-    def post(self, call, user, code=200, **body):
-        body = {"job": {"name": "api_clean"}, **body}
-        return call(user, "/relations", method="POST", json=body, code=code, role="user")
-
-    def test_make_pairs_until_they_are_taken_back(self, call):
-        body = {"inputs": [named("orders")], "outputs": [{"uri": "hdfs://nn:8020/board"}]}
-        posted = self.post(call, "ann", **body)
-        assert (posted["job_id"], posted["pairs"]) == (job_id("api_clean"), 1)
-        page = call("ann", f"/datasets/{key('/board')}")
-        assert [item["dataset"]["name"] for item in page["upstream"]] == ["orders"]
-        assert [job["dag_id"] for job in page["writers"]] == ["api_clean"]
-        assert self.post(call, "ann", replace=True)["pairs"] == 0
-        call("ann", f"/datasets/{key('/board')}", code=404)
-
-    def test_need_the_right_to_edit_the_dag(self, call):
-        self.post(call, "bob", code=403)
-        self.post(call, "ann", code=403, job={"name": "api_ingest"})
-        self.post(call, "ann", code=404, job={"id": job_id("api_secret")})
-        self.post(call, "ann", code=404, inputs=[{"id": key("nothing")}])
-        self.post(call, "ann", code=422, inputs=[{"uri": "kafka://"}])
-        self.post(call, "ann", code=422, job={})
 
 
 def test_what_a_login_may_read_is_asked_again_after_a_while_and_at_once_for_a_new_login_or_job(server, monkeypatch):

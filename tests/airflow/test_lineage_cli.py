@@ -9,7 +9,7 @@ import networkx as nx
 import pytest
 from airflow.sdk import DAG
 
-from tests.airflow.conftest import store_dag
+from tests.airflow.stored import store_dag
 from tests.fakes.lineage_chain import DAGS, DAY, NOW, chain_warehouse, key
 from tests.fakes.platform import Server
 

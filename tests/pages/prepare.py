@@ -17,7 +17,7 @@ from airflow.utils.db import initdb
 from airflow.utils.session import create_session
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
 
-from tests.airflow.conftest import store_dag
+from tests.airflow.stored import store_dag
 from tests.pages.story import DAGS, NOW, run_id_of
 
 RUN_DAG = "marts"

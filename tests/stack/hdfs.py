@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import getpass
-import hashlib
 import json
-import os
 import shutil
-import tempfile
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
-from xml.sax.saxutils import escape
 
 import requests
 
-from tests.stack.java import Java, cache_folder, jars, with_startup_cache
+from tests.stack.hadoop import configuration_xml, resources_jar
+from tests.stack.java import Java, jars, with_startup_cache
 from tests.stack.process import Child, Service, ServiceError, port_of, run, wait_until
 
 if TYPE_CHECKING:
@@ -28,15 +24,6 @@ _SERVER = "org.apache.hadoop.hdfs.server"
 _PROXY_PROVIDER = f"{_SERVER}.namenode.ha.ConfiguredFailoverProxyProvider"
 # Without this every WebHDFS call answers 500 on a current Java, while native RPC works.
 _OPTIONS = ("--add-opens=java.base/java.lang=ALL-UNNAMED", "--enable-native-access=ALL-UNNAMED")
-_LOG4J = """\
-log4j.rootLogger=WARN,console
-log4j.appender.console=org.apache.log4j.ConsoleAppender
-log4j.appender.console.layout=org.apache.log4j.PatternLayout
-log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %c{1}: %m%n
-log4j.logger.org.apache.hadoop.util.NativeCodeLoader=ERROR
-log4j.logger.org.apache.hadoop.hdfs.StateChange=INFO
-log4j.logger.BlockStateChange=WARN
-"""
 
 
 class HdfsCluster(Service):
@@ -356,8 +343,8 @@ class HdfsCluster(Service):
         conf = self.hadoop_conf_dir
         conf.mkdir(parents=True, exist_ok=True)
         (self.folder / "shared-edits").mkdir(exist_ok=True)
-        (conf / "core-site.xml").write_text(_xml(self._core_site()))
-        (conf / "hdfs-site.xml").write_text(_xml(self._hdfs_site() | self._extra))
+        (conf / "core-site.xml").write_text(configuration_xml(self._core_site()))
+        (conf / "hdfs-site.xml").write_text(configuration_xml(self._hdfs_site() | self._extra))
 
     def _format(self, number: int) -> None:
         folder = self._data_folder("namenode", number)
@@ -420,7 +407,7 @@ class HdfsCluster(Service):
 
 
 def _java(quick: bool) -> Java:
-    java = Java(class_path=(*jars(JARS), _resources_jar()), options=_OPTIONS, quick=quick)
+    java = Java(class_path=(*jars(JARS), resources_jar()), options=_OPTIONS, quick=quick)
     return with_startup_cache(java, ["namenode", "datanode"], _train) if quick else java
 
 
@@ -428,29 +415,3 @@ def _train(java: Java, folder: Path) -> None:
     with HdfsCluster(folder, java=java) as hdfs:
         hdfs.webhdfs("PUT", "/training", "MKDIRS")
         hdfs.stop(grace=120)
-
-
-def _resources_jar() -> Path:
-    """A jar with what Hadoop looks for on the class path and the published jars lack.
-
-    These are the settings of the log, and the folders of the web pages, without which neither node starts.
-    """
-    content = {"webapps/": "", "log4j.properties": _LOG4J}
-    for pages in ("hdfs", "datanode"):  # with entries for the folders: they are what is looked for
-        content |= {f"webapps/{pages}/": "", f"webapps/{pages}/WEB-INF/web.xml": "<web-app></web-app>\n"}
-    digest = hashlib.sha256(repr(content).encode()).hexdigest()[:12]
-    path = cache_folder() / "files" / f"hdfs-resources-{digest}.jar"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, scratch = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file, zipfile.ZipFile(file, "w") as jar:
-            for name, text in content.items():
-                jar.writestr(name, text)
-        Path(scratch).replace(path)
-    return path
-
-
-def _xml(properties: Mapping[str, str]) -> str:
-    entry = "  <property><name>{}</name><value>{}</value></property>\n"
-    entries = "".join(entry.format(escape(name), escape(value)) for name, value in properties.items())
-    return f'<?xml version="1.0"?>\n<configuration>\n{entries}</configuration>\n'
