@@ -40,6 +40,7 @@ def offsets_of(pipeline: Pipeline):
 
 def test_a_transaction_that_hangs_is_waited_for_and_one_that_timed_out_is_a_gap(pipeline):
     pipeline.produce(range(100), partition=0)
+    until(lambda: offsets_of(pipeline).last_stable == 101, seconds=60)  # the marker comes after the word of the commit
     hanging = Producer(
         {
             "bootstrap.servers": pipeline.kafka.bootstrap_servers,

@@ -156,7 +156,7 @@ def test_a_loader_killed_in_mid_transaction_leaves_nothing_and_the_next_one_load
     url = warehouse.engine.url.render_as_string(hide_password=False)
     database = warehouse.engine.url.database
     send(range(40))
-    command = [sys.executable, "-m", "airflow", "kafka-hdfs", "lineage", "load"]
+    command = [sys.executable, "-m", "airflow", "kafka-hdfs", "lineage", "load", "--yes"]
 
     def waiting():
         return postgres_server.query(
