@@ -10,7 +10,7 @@ from pathlib import Path
 
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.ports.store import Store
-from tests.benchmarks import lineage, long_lived, pages, parts, planning, rest
+from tests.benchmarks import lineage, listener, long_lived, pages, parts, planning, rest
 from tests.benchmarks.data import datasets
 from tests.benchmarks.measuring import Case, Row, Sample
 from tests.benchmarks.product import STAGES, Product
@@ -257,6 +257,7 @@ ROWS = [
     *long_lived.ROWS,
     *lineage.ROWS,
     *rest.ROWS,
+    *listener.ROWS,
     *pages.ROWS,
 ]
 
@@ -268,6 +269,7 @@ def offline_cases() -> dict[str, Case]:
         **lineage.CASES,
         **long_lived.CASES,
         **rest.CASES,
+        **listener.CASES,
         "splice": parts.splice,
         "resolve": parts.resolve,
         "pack units": parts.pack_units,

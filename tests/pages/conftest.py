@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.pages.browser import browser as started_browser
 from tests.pages.server import ApiServer
@@ -32,17 +32,44 @@ def chromium() -> Iterator[Browser]:
         yield found
 
 
-class Visit:
-    """One person with a browser window."""
+class People:
+    """Profiles of the browser: people come back with their login and with the files that they have fetched before."""
 
-    def __init__(self, browser: Browser, server: ApiServer, user: str | None, *, width: int, dark: bool) -> None:
-        self.server = server
-        self.context = browser.new_context(
+    def __init__(self, browser: Browser, server: ApiServer) -> None:
+        self._browser = browser
+        self._server = server
+        self._known: dict[tuple[str | None, int, bool], BrowserContext] = {}
+        self._tokens: dict[str, str] = {}
+
+    def profile(self, user: str | None, *, width: int, dark: bool, fresh: bool) -> BrowserContext:
+        """The profile of a user; a fresh one is nobody else's."""
+        key = (user, width, dark)
+        if not fresh and key in self._known:
+            return self._known[key]
+        made = self._browser.new_context(
             viewport={"width": width, "height": 860}, color_scheme="dark" if dark else "light"
         )
         if user:
-            self.context.add_cookies([{"name": "_token", "value": server.token(user), "url": server.url}])
-        self.page: Page = self.context.new_page()
+            if user not in self._tokens:
+                self._tokens[user] = self._server.token(user)
+            made.add_cookies([{"name": "_token", "value": self._tokens[user], "url": self._server.url}])
+        if not fresh:
+            self._known[key] = made
+        return made
+
+    def close(self) -> None:
+        """End all profiles."""
+        for context in self._known.values():
+            context.close()
+
+
+class Visit:
+    """One person with a browser window."""
+
+    def __init__(self, server: ApiServer, context: BrowserContext) -> None:
+        self.server = server
+        self.context = context
+        self.page: Page = context.new_page()
         self.page.set_default_timeout(20_000)
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -66,15 +93,25 @@ class Visit:
             self.page.screenshot(path=f"{folder}/{name}.png")
 
 
+@pytest.fixture(scope="session")
+def people(chromium: Browser, api_server: ApiServer) -> Iterator[People]:
+    found = People(chromium, api_server)
+    yield found
+    found.close()
+
+
 @pytest.fixture
-def visit(chromium: Browser, api_server: ApiServer) -> Iterator[Callable[..., Visit]]:
-    """`visit(user)`: a window of a logged-in user, `visit(None)` of nobody; none of them may see a script fail."""
+def visit(people: People, api_server: ApiServer) -> Iterator[Callable[..., Visit]]:
+    """`visit(user)`: a window of a logged-in user, `visit(None)` of nobody; none of them may see a script fail.
+
+    A test that changes cookies asks for a `fresh` profile.
+    """
     made: list[Visit] = []
 
-    def make(user: str | None = "admin", *, width: int = 1440, dark: bool = False) -> Visit:
-        made.append(Visit(chromium, api_server, user, width=width, dark=dark))
+    def make(user: str | None = "admin", *, width: int = 1440, dark: bool = False, fresh: bool = False) -> Visit:
+        made.append(Visit(api_server, people.profile(user, width=width, dark=dark, fresh=fresh)))
         return made[-1]
 
     yield make
     for one in made:
-        one.context.close()
+        one.page.close()

@@ -8,7 +8,7 @@ import pytest
 import requests
 from playwright.sync_api import expect
 
-from tests.pages.prepare import RUN_DAG
+from tests.pages.prepare import DAILY_DAG, RUN_DAG
 from tests.pages.story import DAY, EVIL_FILE, EVIL_NAME, EVIL_OWNER, HOUR, NOW, WIDE, job_key, key, run_id_of
 
 ORDERS = "/lake/clean/orders"
@@ -37,7 +37,7 @@ class TestWhoIsNotLoggedIn:
         assert answer.status_code == 401
 
     def test_is_told_to_log_in_by_a_page_whose_login_ends(self, visit):
-        person = visit()
+        person = visit(fresh=True)
         page = person.open("datasets")
         person.context.clear_cookies()
         page.get_by_label("Words in the name").fill("orders")
@@ -317,6 +317,30 @@ class TestIncident:
         assert paused(api_server) == set()
         assert person.errors == []
 
+    def test_runs_a_job_again_by_a_backfill_of_airflow_and_resumes_it(self, visit, api_server):
+        person = visit()
+        page = person.open(f"incident?dataset={key(ORDERS)}&from={NOW - DAY - HOUR:%Y-%m-%dT%H:%M}")
+        page.get_by_role("button", name="Freeze …").click()
+        page.get_by_role("button", name="Pause: 3").click()
+        page.get_by_role("button", name="Close").click()
+        steps = page.get_by_role("table", name="What to run again")
+        steps.get_by_role("row", name="board").get_by_role("button").click()
+        expect(page.get_by_role("dialog")).to_contain_text("board: backfill, 2 runs")
+        expect(page.get_by_role("dialog")).to_contain_text("board: resume")
+        assert asked(api_server, "backfills", dag_id=DAILY_DAG)["backfills"] == []
+        page.get_by_role("button", name="Run again: 2").click()
+        expect(page.get_by_role("table", name="What was done")).to_contain_text("resumed")
+        assert [one["reprocess_behavior"] for one in asked(api_server, "backfills", dag_id=DAILY_DAG)["backfills"]] == [
+            "completed"
+        ]
+        assert paused(api_server) == {"marts", "secret"}
+        page.get_by_role("button", name="Close").click()
+        page.get_by_role("button", name="Resume …").click()
+        page.get_by_role("button", name="Resume: 2").click()
+        expect(page.get_by_role("table", name="What was done")).to_contain_text("resumed")
+        assert paused(api_server) == set()
+        assert person.errors == []
+
     def test_tells_who_may_not_change_a_dag_and_changes_nothing(self, visit, api_server):
         page = visit("ann").open(f"incident?dataset={key(ORDERS)}")
         page.get_by_role("button", name="Freeze …").click()
@@ -326,10 +350,16 @@ class TestIncident:
         assert paused(api_server) == set()
 
 
-def paused(api_server):
+def asked(api_server, path, **parameters):
+    """What Airflow itself says."""
     headers = {"Authorization": f"Bearer {api_server.token('admin')}"}
-    answer = requests.get(f"{api_server.url}/api/v2/dags", params={"paused": True}, headers=headers, timeout=30)
-    return {dag["dag_id"] for dag in answer.json()["dags"]}
+    answer = requests.get(f"{api_server.url}/api/v2/{path}", params=parameters, headers=headers, timeout=30)
+    answer.raise_for_status()
+    return answer.json()
+
+
+def paused(api_server):
+    return {dag["dag_id"] for dag in asked(api_server, "dags", paused=True)["dags"]}
 
 
 @pytest.mark.parametrize("width", [420, 1440])
