@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ SCHEMA = {
 
 JOBS = '''
 import os
+import time
 from datetime import UTC, datetime, timedelta
 
 from airflow_kafka_hdfs import KafkaToHdfsDag
@@ -73,6 +75,15 @@ def fragile_once(record):
         raise
 
 
+def slow_once(record):
+    """Waits in the midst of the task, unless a file says that it was there before."""
+    begun = os.environ["KAFKA_HDFS_MENDED"] + "-begun"
+    if record.value["id"] == 7 and not os.path.exists(begun):
+        open(begun, "a").close()
+        time.sleep(600)
+    return record.value
+
+
 KafkaToHdfsDag("backfilled", schedule="@hourly", topics=["backfilled"], **COMMON)
 KafkaToHdfsDag(
     "cleared",
@@ -89,6 +100,14 @@ KafkaToHdfsDag(
     schedule=None,
     topics=["retried"],
     converters=[fragile_once],
+    extract_args={"retry_delay": timedelta(seconds=1)},
+    **COMMON,
+)
+KafkaToHdfsDag(
+    "orphaned",
+    schedule=None,
+    topics=["orphaned"],
+    converters=[slow_once],
     extract_args={"retry_delay": timedelta(seconds=1)},
     **COMMON,
 )
@@ -125,6 +144,7 @@ def lab(
     env = {
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": kafka_extra}),
         "AIRFLOW__KAFKA_HDFS__GATE_POKE_INTERVAL": "3",
+        "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "15",
         "KAFKA_HDFS_DESTINATION": data.as_uri(),
         "KAFKA_HDFS_REGISTRY": schemas.as_uri(),
         "KAFKA_HDFS_MENDED": str(folder / "mended"),
@@ -249,6 +269,23 @@ def test_a_mapped_task_is_tried_again_after_an_outage_and_its_files_count_once(l
     (extract,) = [one for one in lab.airflow.task_instances("retried", run) if one["task_id"] == "ingest.extract"]
     assert extract["try_number"] == 2
     assert ids_of(lab.data / "jobs", topic) == {"2026/01/01/00": list(range(30))}
+
+
+@pytest.mark.timeout(900)
+def test_a_scheduler_killed_with_its_workers_in_mid_task_loses_and_doubles_nothing(lab: Lab, send: Any):
+    topic = lab.kafka.create_topic("orphaned")
+    send(topic, {0: [line(n, 0) for n in range(30)]})
+    lab.airflow.unpause("orphaned")
+    run = lab.airflow.trigger("orphaned")
+    begun = lab.mended.with_name(f"{lab.mended.name}-begun")
+    wait_until(begun.exists, what="the task is in the midst of its records", timeout=180)
+    lab.airflow.kill_scheduler()
+    assert ids_of(lab.data / "jobs", topic) == {}
+    lab.airflow.start_scheduler()
+    assert lab.airflow.wait_run("orphaned", run, 600) == "success"
+    assert ids_of(lab.data / "jobs", topic) == {"2026/01/01/00": list(range(30))}
+    (extract,) = [one for one in lab.airflow.task_instances("orphaned", run) if one["task_id"] == "ingest.extract"]
+    assert extract["start_date"] > datetime.fromtimestamp(begun.stat().st_mtime, UTC).isoformat()
 
 
 @pytest.mark.timeout(900)
