@@ -19,9 +19,6 @@ from airflow.sdk import Asset
 
 from airflow_kafka_hdfs.exceptions import ConfigError
 
-PARTITION_KEY_FORMAT = "%Y-%m-%dT%H:%M:%S"
-"""What Airflow's temporal partition mappers expect by default."""
-
 _AS_HDFS = {"webhdfs": "hdfs", "swebhdfs": "hdfs", "hdfs": "hdfs"}
 _DEFAULT_CONNECTION = {"webhdfs": "webhdfs_default", "swebhdfs": "webhdfs_default", "hdfs": "hdfs_native_default"}
 
@@ -95,13 +92,16 @@ def dataset_uri(destination: str, storage_conn_id: str | None = None) -> str:
 
 
 def partition_key(first_moment: str, topic: str | None = None) -> str:
-    """The key of a time partition in events.
+    """The key of a time partition in events: `2026-01-31T09:00:00`, as Airflow's partition mappers expect by default.
 
     Args:
-        first_moment: of the folder, ISO text with a zone.
+        first_moment: of the folder, ISO text; in UTC if it names no zone, as the texts of file entries do.
         topic: put before it where several topics share an asset.
     """
-    moment = datetime.fromisoformat(first_moment).astimezone(UTC).strftime(PARTITION_KEY_FORMAT)
+    found = datetime.fromisoformat(first_moment)
+    if found.tzinfo is not None:  # a naive one would be taken for the local time of the worker
+        found = found.astimezone(UTC).replace(tzinfo=None)
+    moment = found.isoformat(timespec="seconds")
     return moment if topic is None else f"{topic}|{moment}"
 
 

@@ -239,7 +239,7 @@ class TimeFolder:
     @property
     def key(self) -> str:
         """The first moment as `2026-01-31T09:00:00`, UTC: the key of the partition in assets and file entries."""
-        return self.start.strftime("%Y-%m-%dT%H:%M:%S")
+        return self.start.replace(tzinfo=None).isoformat(timespec="seconds")  # strftime writes the year 800 as 3 digits
 
 
 class TimePath:

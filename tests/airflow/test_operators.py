@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import types
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.plans import PlanEntry, Waiting
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Kind, Outcome
+from airflow_kafka_hdfs.ingest.timepath import TimePath, load_zone, parse_pattern
 from airflow_kafka_hdfs.model import RunRef
 from airflow_kafka_hdfs.operators import ports
 from airflow_kafka_hdfs.operators.announcing import confirm_events
@@ -237,6 +239,19 @@ class TestSend:
         assert events[dataset].extra["recovered"] == [self.news(3).extra]
         assert events[partitions].partition_keys == {"2026-01-01T00:00:00", "2026-01-01T01:00:00"}
         assert sent.probe == {"name": dataset.name, "uri": dataset.uri, "n": 5}
+
+    @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+    def test_keys_of_partitions_do_not_depend_on_the_clock_of_the_worker(self, zone, monkeypatch):
+        hours = TimePath(parse_pattern("yyyy/MM/dd/HH"), load_zone("UTC"))
+        moments = [hours.folder(millis).key for millis in (1_767_254_400_000, -36_889_257_600_000)]
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        try:
+            keys = [self.assets().key("events", moment) for moment in moments]
+        finally:
+            monkeypatch.undo()
+            time.tzset()
+        assert keys == moments == ["2026-01-01T08:00:00", "0801-01-10T00:00:00"]
 
     def test_a_shared_partition_asset_tells_of_older_commits_too(self):
         events = OutletEventAccessors()
