@@ -251,7 +251,9 @@ def _interval(
         request_id = None
     new = {key.topic for key in decided.ranges} - view.state.topics.keys()
     decided = _without_foreign(ctx, config, view.state, decided, new, dry_run=request.dry_run)
-    entries, waiting = leave_to_others(decided.entries, plans)
+    # A replace reads all that it takes out of place, also what another plan holds: one of the two commits comes second
+    # and is dropped. Left out here, those offsets would be in no file any more.
+    entries, waiting = leave_to_others(decided.entries, [] if kind is Kind.REPLACE else plans)
     return _Draft(
         view=view,
         decided=decided.with_entries(entries),

@@ -145,6 +145,22 @@ def test_a_replace_of_backfilled_data_doubles_nothing_though_the_topic_has_no_st
     assert world.values() == Counter(range(10))
 
 
+def test_a_replace_reads_all_that_it_takes_out_of_place_though_a_live_plan_holds_it_too():
+    world = hours(World())
+    live = world.run("scheduled")
+    planned = live.plan()
+    world.runs.alive["scheduled"] = False  # taken for dead for a while, so that another run reads the same
+    world.run("twin").whole()
+    world.runs.alive["scheduled"] = True
+    params = {"range_start": START.isoformat(), "range_end": (START + HOUR).isoformat(), "replace": True}
+    replaced, verdict = world.run("again").whole(params)
+    assert (len(replaced.plan.replaces), verdict.is_green) == (1, True)
+    assert world.values() == Counter(range(40))
+    live.extract(planned.plan, 0)
+    live.finish(planned.plan)
+    assert world.values() == Counter(range(40))
+
+
 def test_a_replace_that_kafka_can_not_serve_changes_nothing():
     world = hours(World())
     world.run("scheduled").whole()
