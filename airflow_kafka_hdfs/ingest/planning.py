@@ -251,9 +251,11 @@ def _interval(
         request_id = None
     new = {key.topic for key in decided.ranges} - view.state.topics.keys()
     decided = _without_foreign(ctx, config, view.state, decided, new, dry_run=request.dry_run)
-    # A replace reads all that it takes out of place, also what another plan holds: one of the two commits comes second
-    # and is dropped. Left out here, those offsets would be in no file any more.
-    entries, waiting = leave_to_others(decided.entries, [] if kind is Kind.REPLACE else plans)
+    if kind is Kind.REPLACE:
+        # It reads all that it takes out of place, also what another plan holds: one of the two commits comes second and
+        # is dropped. Left out here, those offsets would be in no file any more. Bad records of a replay are in none.
+        plans = [(plan, held) for plan, held in plans if plan.kind is Kind.REPLAY]
+    entries, waiting = leave_to_others(decided.entries, plans)
     return _Draft(
         view=view,
         decided=decided.with_entries(entries),
