@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
-from airflow_kafka_hdfs.ingest.context import Context
+from airflow_kafka_hdfs.ingest.context import Context, clock_text
 from airflow_kafka_hdfs.ingest.layout import is_plan_id
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, all_plans, standing
@@ -30,9 +30,6 @@ GRACE = timedelta(hours=24)
 ORPHAN_GRACE = timedelta(hours=1)
 """Least age of staging that no plan seems to have. That no plan has it is known from a listing alone, and listings of
 object stores may be stale, so even without any grace it has to be older than what a listing may miss."""
-
-
-_CLOCK = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,9 +195,9 @@ def time_of_folder(folder: FileStatus) -> str:
     except ValueError:  # digits that are no date
         return ""
     seen = named if folder.modified is None else max(named, datetime.fromtimestamp(folder.modified, UTC))
-    return seen.strftime(_CLOCK)
+    return clock_text(seen)
 
 
 def is_old(ctx: Context, time: str, grace: timedelta) -> bool:
     """Whether a time, ISO, UTC, lies further back than the grace period; one that nobody knows never does."""
-    return "" < time < (ctx.clock.now() - grace).strftime(_CLOCK)
+    return "" < time < clock_text(ctx.clock.now() - grace)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from airflow_kafka_hdfs.ingest.log import CommitLog
 from airflow_kafka_hdfs.model import RunRef
@@ -11,6 +12,11 @@ from airflow_kafka_hdfs.ports.kafka import RecordReader, TopicCatalog
 from airflow_kafka_hdfs.ports.runtime import Clock, Ids, RunStates, Workers
 from airflow_kafka_hdfs.ports.schemas import AvroCodec, SchemaRegistry
 from airflow_kafka_hdfs.ports.store import Store
+
+
+def clock_text(moment: datetime) -> str:
+    """A moment in UTC as records of the log have it, whole seconds; such texts sort as the moments do."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +57,7 @@ class Context:
 
     def timestamp(self) -> str:
         """Now, as the records write it: ISO, UTC, seconds."""
-        return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return clock_text(self.clock.now())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

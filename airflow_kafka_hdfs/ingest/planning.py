@@ -24,7 +24,7 @@ from airflow_kafka_hdfs.exceptions import StateMissingError
 from airflow_kafka_hdfs.ingest import layout, wire
 from airflow_kafka_hdfs.ingest.cluster_view import ClusterView, look
 from airflow_kafka_hdfs.ingest.config import IngestConfig
-from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.context import Context, Sources, clock_text
 from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.decisions import Decisions, decide, new_selection, times_needed
 from airflow_kafka_hdfs.ingest.estimating import estimate
@@ -413,7 +413,7 @@ def _plan(
         counter=counter,
         pipeline=ctx.pipeline,
         run=ctx.run,
-        clock=clock.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        clock=clock_text(clock),
         log_head=draft.view.head,
         kind=draft.kind,
         interval=None if draft.interval is None else draft.interval.as_texts(),

@@ -23,7 +23,7 @@ from airflow_kafka_hdfs.exceptions import CorruptStateError, PlanEndedError, Pla
 from airflow_kafka_hdfs.ingest import layout, wire
 from airflow_kafka_hdfs.ingest.committing import staged_files_stand
 from airflow_kafka_hdfs.ingest.config import IngestConfig
-from airflow_kafka_hdfs.ingest.context import Context, Sources
+from airflow_kafka_hdfs.ingest.context import Context, Sources, clock_text
 from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.outfitting import file_facts, pinned_config
@@ -225,7 +225,7 @@ def _plan(
         counter=counter,
         pipeline=ctx.pipeline,
         run=ctx.run,
-        clock=clock.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        clock=clock_text(clock),
         log_head=view.head,
         kind=Kind.REPLAY,
         config={topic: wire.to_plain(config.topic(topic).config) for topic in sorted(spans)},
