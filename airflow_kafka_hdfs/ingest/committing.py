@@ -156,7 +156,7 @@ def commit_plan(ctx: Context, plan: Plan, policy: CommitPolicy) -> CommitResult:
                     f"a staged file of plan {plan.plan} that a manifest lists is gone or has another size",
                 )
             continue
-        made = ctx.log.append(record)
+        made = ctx.log.append(record, copy=False)  # `finish` copies it beside bringing its files into place
         view = ctx.log.read(known=view)
         if made:
             return CommitResult(record=record, view=view, dropped_staging=dropped)

@@ -2,7 +2,7 @@
 
 1. `committing.commit_plan`: one record, or none if nothing new is to be said.
 2. Staging of dropped units goes.
-3. Every commit without a marker is rolled forward, other runs' too.
+3. Every commit without a marker is rolled forward, other runs' too; beside it the record gets its copy.
 4. Commits that are whole and not announced are handed to the caller, who sends their events.
 5. A checkpoint if one is due, and a bounded part of the collector's work.
 """
@@ -67,9 +67,15 @@ def finish(ctx: Context, plan: Plan, policy: CommitPolicy, *, grace: timedelta =
     result = commit_plan(ctx, plan, policy)
     ctx.workers.map(ctx.data.delete, result.dropped_staging)
     open_ = ctx.log.unpublished(result.view)
-    refusals = roll_forward(ctx, open_, result.view)
-    owed = owed_events(ctx, result.view)
+    refusals: list[Refusal] = []
     made = None if result.record is None else result.record.number
+
+    def copy() -> None:
+        if made is not None:
+            ctx.log.copy(made)
+
+    ctx.workers.map(lambda step: step(), (lambda: refusals.extend(roll_forward(ctx, open_, result.view)), copy))
+    owed = owed_events(ctx, result.view)
     listed = [commit for commit in standing(result.view, plan).commits if commit.kind is not Kind.ABORT]
     found = tuple(commit for commit in listed if commit.number != made)
     untold = {*open_, *(commit.number for commit in owed)}

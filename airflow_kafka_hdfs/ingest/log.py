@@ -124,11 +124,12 @@ class CommitLog:
             result.append(found)
         return result
 
-    def append(self, commit: Commit) -> bool:
+    def append(self, commit: Commit, *, copy: bool = True) -> bool:
         """Create the next record.
 
         Args:
             commit: with `number` = head + 1 of the reading that it was checked against.
+            copy: also make its copy; False for a caller who calls `copy` beside its next step.
 
         Returns:
             True if the record stands now, False if another one has this number: read on, check again.
@@ -137,12 +138,16 @@ class CommitLog:
         path = self.paths.commit(commit.number)
         if not self.state.put_if_absent(path, data):
             return False
-        if self.copies:
-            self._copy_from(commit.number)
-        return True
+        return self.copy(commit.number) if copy else True
 
-    def _copy_from(self, number: int) -> None:
-        """Put a copy of a record beside the data, and of those before it whose makers died before they could."""
+    def copy(self, number: int) -> bool:
+        """Put a copy of a record beside the data, and of those before it whose makers died before they could.
+
+        Returns:
+            True, also where no copies are kept.
+        """
+        if not self.copies:
+            return True
         missing = [number]
         while missing[-1] and self.data.status(self.data_paths.log_copy(missing[-1] - 1)) is None:
             missing.append(missing[-1] - 1)
@@ -150,6 +155,7 @@ class CommitLog:
             data = self.state.get(self.paths.commit(one))
             if data is not None:
                 self.data.put_if_absent(self.data_paths.log_copy(one), data)
+        return True
 
     def unpublished(self, view: LogView) -> list[int]:
         """Commits with effects that have no `published` marker, in order."""

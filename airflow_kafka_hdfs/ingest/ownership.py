@@ -37,34 +37,44 @@ class LogOwner:
     pipeline: str
 
 
-def claim_log(ctx: Context, state_uri: str | None, *, dry_run: bool) -> None:
-    """Refuse a log of another pipeline, which `state_uri` may name by mistake; the first one to come takes it.
+def check_log(ctx: Context, state_uri: str | None) -> bool:
+    """Refuse a log of another pipeline, which `state_uri` may name by mistake; changes nothing.
 
     What one pipeline has covered, another one with the same topics would never read.
 
     Args:
+        ctx: ports of this run.
         state_uri: the argument; None for the default place, which is told by its folder.
-        dry_run: change nothing.
+
+    Returns:
+        Whether the log has an owner already; if not, `claim_log` is due before anything counts on it.
 
     Raises:
         OwnedElsewhereError: the log is another one's.
         CorruptStateError, NewerFormatError: of the record.
     """
     if state_uri is None:
-        return
-    path, owner = ctx.log.paths.owner, LogOwner(pipeline=ctx.pipeline)
+        return True
     _, is_default, folder = state_uri.rstrip("/").rpartition(f"/{ROOT}/")
     if is_default:
-        owner = owner if folder == escape(ctx.pipeline) else LogOwner(pipeline=unescape(folder))
-    elif dry_run or not ctx.state.put_if_absent(path, wire.encode("log_owner", owner)):
-        data = ctx.state.get(path)
-        owner = owner if data is None else wire.decode(path, "log_owner", LogOwner, data)
-    if owner.pipeline != ctx.pipeline:
+        owner: LogOwner | None = LogOwner(pipeline=unescape(folder)) if folder != escape(ctx.pipeline) else None
+    else:
+        data = ctx.state.get(ctx.log.paths.owner)
+        owner = None if data is None else wire.decode(ctx.log.paths.owner, "log_owner", LogOwner, data)
+    if owner is not None and owner.pipeline != ctx.pipeline:
         raise OwnedElsewhereError(
             f"the commit log at {ctx.state.root} is that of pipeline {owner.pipeline}: pipeline {ctx.pipeline} would "
             "take what that one has read for read. Give state_uri a folder for each pipeline, or leave it out; if the "
             f"pipeline was only renamed, keep its name with pipeline_id={owner.pipeline!r}"
         )
+    return bool(is_default) or owner is not None
+
+
+def claim_log(ctx: Context, state_uri: str | None) -> None:
+    """Take a log that nobody owns; the first one to come has it. Raises as `check_log`."""
+    mine = wire.encode("log_owner", LogOwner(pipeline=ctx.pipeline))
+    if not ctx.state.put_if_absent(ctx.log.paths.owner, mine):
+        check_log(ctx, state_uri)
 
 
 def owned_elsewhere(ctx: Context, topics: Collection[str]) -> dict[str, str]:

@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from airflow_kafka_hdfs.exceptions import StateMissingError
 from airflow_kafka_hdfs.ingest import layout, wire
 from airflow_kafka_hdfs.ingest.cluster_view import ClusterView, look
 from airflow_kafka_hdfs.ingest.config import IngestConfig
@@ -31,20 +31,13 @@ from airflow_kafka_hdfs.ingest.estimating import estimate
 from airflow_kafka_hdfs.ingest.incidents import Incident, incidents
 from airflow_kafka_hdfs.ingest.intervals import decide_interval, decide_replace, find_bounds, leave_to_others
 from airflow_kafka_hdfs.ingest.log import LogView
-from airflow_kafka_hdfs.ingest.ownership import (
-    claim,
-    claim_log,
-    find_data,
-    hold_foreign,
-    owned_elsewhere,
-    refuse_foreign,
-)
+from airflow_kafka_hdfs.ingest.newcomers import newcomers, take, without_foreign
+from airflow_kafka_hdfs.ingest.ownership import check_log, claim, owned_elsewhere, refuse_foreign
 from airflow_kafka_hdfs.ingest.packing import pack
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, live_plans, own_plans, standing
 from airflow_kafka_hdfs.ingest.plans import Plan, Waiting
 from airflow_kafka_hdfs.ingest.publishing import Refusal, roll_forward_all
-from airflow_kafka_hdfs.ingest.reasons import HeldReason
-from airflow_kafka_hdfs.ingest.records import Commit, Held, Kind, PartitionChange, PartitionKey, Selection, Superseded
+from airflow_kafka_hdfs.ingest.records import Commit, Kind, PartitionChange, PartitionKey, Selection, Superseded
 from airflow_kafka_hdfs.ingest.requests import Interval, PlanRequest
 from airflow_kafka_hdfs.ingest.resets import decide_resets, describe, foreign_keys, targets
 from airflow_kafka_hdfs.ingest.schema_pins import pin_schemas
@@ -110,7 +103,7 @@ def make_plan(ctx: Context, sources: Sources, config: IngestConfig, request: Pla
     """
     clock = ctx.clock.now().replace(microsecond=0)
     interval = request.interval(clock, config.base.config.granularity, config.base.config.timezone)
-    claim_log(ctx, config.state_uri, dry_run=request.dry_run)
+    check_log(ctx, config.state_uri)
     view = ctx.log.read()
     if request.dry_run:
         draft = _drafted(ctx, sources, config, request, interval, view, clock)
@@ -126,7 +119,7 @@ def make_plan(ctx: Context, sources: Sources, config: IngestConfig, request: Pla
             view = _ended(ctx, own[-1], view, config)
         draft = _drafted(ctx, sources, config, request, interval, view, clock)
         plan = _plan(ctx, sources, config, request, draft, clock, counter=len(own))
-        if ctx.state.put_if_absent(ctx.log.paths.plan(plan.key, plan.counter), wire.encode("plan", plan)):
+        if _stored(ctx, plan, draft):
             return Planned(
                 plan=plan,
                 committed=draft.committed,
@@ -136,6 +129,15 @@ def make_plan(ctx: Context, sources: Sources, config: IngestConfig, request: Pla
                 refusals=refusals,
             )
         view = ctx.log.read(known=draft.view)  # another attempt of this run was faster: its plan is ours
+
+
+def _stored(ctx: Context, plan: Plan, draft: _Draft) -> bool:
+    """Store a plan, and beside it what may come late: the copy of planning's own records."""
+    path = ctx.log.paths.plan(plan.key, plan.counter)
+    steps = [lambda: ctx.state.put_if_absent(path, wire.encode("plan", plan))]
+    if draft.committed:
+        steps.append(lambda: ctx.log.copy(draft.committed[-1]))
+    return all(ctx.workers.map(lambda step: step(), steps))
 
 
 def _is_reusable(view: LogView, plan: Plan, config: IngestConfig) -> bool:
@@ -188,27 +190,30 @@ def _forward(
             foreign = foreign_keys(request.reset, cluster, request.elsewhere, sources.catalog.topics)
         reset = _reset(ctx, sources, request, view, cluster, foreign)
         if reset is not None:
-            after = _committed(ctx, view, reset, dry_run=request.dry_run)
             moved |= {change.key for change in reset.changes}
-            if after is None:
+            if not request.dry_run and not ctx.log.append(reset, copy=False):
                 view = ctx.log.read(known=view)
                 continue
             tell(view.state, reset)
-            view = after
+            view = _with(view, reset)
         needed = times_needed(view.state, cluster, config, clock)
         times = sources.catalog.offsets_for_times(needed) if needed else {}
         decided = decide(view.state, cluster, config, clock, times, moved)
-        new = {change.key.topic for change in decided.changes if change.start is not None} - view.state.topics.keys()
-        decided = _without_foreign(ctx, config, view.state, decided, new, dry_run=request.dry_run)
+        decided = without_foreign(ctx, config, view.state, decided)
         selection = new_selection(view.state, cluster, config, decided)
+        record = None
         if decided.changes or selection is not None:
             record = _record(ctx, view, Kind.FORWARD, decided.changes, _why(decided), selection=selection)
-            after = _committed(ctx, view, record, dry_run=request.dry_run)
-            if after is None:
+        if not request.dry_run:
+            append = None if record is None else partial(ctx.log.append, record, copy=False)
+            made, held = take(ctx, config, newcomers(view.state, decided), beside=append)
+            if not made:
                 view = ctx.log.read(known=view)
                 continue
+            decided = decided.holding(held)
+        if record is not None:
             tell(view.state, record)
-            view = after
+            view = _with(view, record)
         plans = live_plans(ctx, view) if decided.ranges else []
         entries, _ = leave_to_others(decided.entries, plans)
         return _Draft(
@@ -249,8 +254,9 @@ def _interval(
         decided, replaces = decide_replace(view.state, cluster, interval, decided, commits, unpublished, plans)
     else:
         request_id = None
-    new = {key.topic for key in decided.ranges} - view.state.topics.keys()
-    decided = _without_foreign(ctx, config, view.state, decided, new, dry_run=request.dry_run)
+    decided = without_foreign(ctx, config, view.state, decided)
+    if not request.dry_run:
+        decided = decided.holding(take(ctx, config, newcomers(view.state, decided))[1])
     if kind is Kind.REPLACE:
         # It reads all that it takes out of place, also what another plan holds: one of the two commits comes second and
         # is dropped. Left out here, those offsets would be in no file any more. Bad records of a replay are in none.
@@ -295,55 +301,6 @@ def _reset(
     return _record(ctx, view, Kind.RESET, changes, describe(changes, wanted), request=request_id)
 
 
-def _without_foreign(
-    ctx: Context, config: IngestConfig, state: LogState, decided: Decisions, new: Collection[str], *, dry_run: bool
-) -> Decisions:
-    """Hold new topics back that are of others or have data of unknown origin, and claim the rest.
-
-    Raises:
-        OwnedElsewhereError: the pipeline would be new, and all that it could read is of others.
-        StateMissingError: see `_refused`.
-    """
-    foreign = owned_elsewhere(ctx, new)
-    if state.head < 0 and not {entry.key.topic for entry in decided.entries} - foreign.keys():
-        refuse_foreign(ctx, foreign)
-    decided = decided.holding(hold_foreign(ctx, foreign))
-    decided = decided.holding(_refused(ctx, config, state, set(new) - foreign.keys()))
-    if dry_run:
-        return decided
-    return decided.holding(hold_foreign(ctx, claim(ctx, set(new) - {held.topic for held in decided.held})))
-
-
-def _refused(ctx: Context, config: IngestConfig, state: LogState, new: Collection[str]) -> list[Held]:
-    """Topics of which the log has no word, although files with our names stand where theirs go.
-
-    Raises:
-        StateMissingError: the log has no word of anything.
-    """
-    known = {key.topic for key in state.coverage}
-    asked = sorted(topic for topic in new if topic not in known)
-    templates = [config.topic(topic).config.path_template for topic in asked]
-    found = ctx.workers.map(lambda pair: find_data(ctx, *pair), zip(asked, templates, strict=True))
-    there = {topic: path for topic, path in zip(asked, found, strict=True) if path is not None}
-    if there and state.head < 0:
-        raise StateMissingError(
-            f"data of {', '.join(there)} stands below {ctx.data.root} (such as {next(iter(there.values()))}), "
-            f"but the commit log at {ctx.state.root} is empty; starting afresh would write records a second time. "
-            "Restore the state folder, or rebuild it with `airflow kafka-hdfs state rebuild` (`--from files` where "
-            "there are no copies of its records); for data of another pipeline use `state import`, or start a topic at "
-            "a chosen point with the Param `reset`"
-        )
-    return [
-        Held(
-            topic=topic,
-            reason=HeldReason.DATA_WITHOUT_STATE,
-            detail=f"{path} stands there, but this pipeline's log has no word of the topic: take its state over with "
-            "`airflow kafka-hdfs state import`, or start it at a chosen point with the Param `reset`",
-        )
-        for topic, path in there.items()
-    ]
-
-
 def _record(
     ctx: Context,
     view: LogView,
@@ -368,10 +325,8 @@ def _record(
     )
 
 
-def _committed(ctx: Context, view: LogView, record: Commit, *, dry_run: bool) -> LogView | None:
-    """The log with a record of planning's own, None if another one has its number. A dry run only supposes it."""
-    if not dry_run and not ctx.log.append(record):
-        return None
+def _with(view: LogView, record: Commit) -> LogView:
+    """The log with a record of planning's own; a dry run only supposes it."""
     digest = wire.bytes_digest(wire.encode("commit", record))
     return LogView(
         state=view.state.fold([(record, digest)]),

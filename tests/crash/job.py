@@ -58,13 +58,14 @@ class Death:
 
 
 @functools.cache
-def config(policy: str = "full") -> IngestConfig:
-    """Of the ingestion, with a publish policy."""
+def config(policy: str = "full", state_uri: str | None = None) -> IngestConfig:
+    """Of the ingestion, with a publish policy and a place of the log."""
     return IngestConfig.of(
         {
             "topics": sorted(TOPICS),
             "destination": "file:///data",
             "pipeline_id": "p",
+            **({} if state_uri is None else {"state_uri": state_uri}),
             "value_format": "json",
             "file_format": "jsonl",
             "bootstrap": "earliest",
@@ -87,6 +88,7 @@ class Job:
         cluster: with topics and records.
 
     Attributes:
+        state_uri: None for the default place of the log; anything else gives it an owner and copies.
         calls: of each process, in order.
         events: commit -> how often its events were sent.
         ended: processes that ended with an error, with it.
@@ -106,6 +108,7 @@ class Job:
         self.events: Counter[int] = Counter()
         self.ended: list[tuple[str, BaseException]] = []
         self.recovering = False
+        self.state_uri: str | None = None
         for topic, partitions in TOPICS.items():
             self.cluster.create_topic(topic, partitions)
         self.produce(2)
@@ -154,7 +157,7 @@ class Job:
 
     def ports(self, store: Store, run_id: str, workers: Workers, number: int = 0) -> tuple[Context, Sources]:
         ctx = Context(
-            log=CommitLog(Below(store, STATE), store, workers, "p"),
+            log=CommitLog(Below(store, STATE), store, workers, "p", copies=self.state_uri is not None),
             run=RunRef(dag_id="d", run_id=run_id),
             clock=self.clock,
             ids=SeededIds(1000 * self.seed + number),
@@ -173,7 +176,7 @@ class Job:
         asked = PlanRequest.of(request or {})
         return self.process(
             "plan",
-            lambda ctx, sources: make_plan(ctx, sources, config(), asked).plan,
+            lambda ctx, sources: make_plan(ctx, sources, config(state_uri=self.state_uri), asked).plan,
             run_id=run_id,
             before=before,
         )

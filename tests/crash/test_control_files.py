@@ -45,9 +45,10 @@ class ParallelClock:
         return results
 
 
-def slow_job() -> Job:
+def slow_job(state_uri: str | None = None) -> Job:
     store = SlowStore()
     job = Job(store)
+    job.state_uri = state_uri
     store.clock = job.clock
     job.workers = ParallelClock(job.clock)
     job.recovering = True  # a job uses its workers only then; nothing dies here
@@ -72,12 +73,15 @@ def control_files(job: Job, run_id: str) -> int:
     return round((steps + job.clock.monotonic() - begin) / A_DAY)
 
 
-def test_a_run_waits_for_few_control_files():
-    job = slow_job()
-    first = control_files(job, "run-1")
+@pytest.mark.parametrize("state_uri", [None, "file:///records"])
+def test_a_run_waits_for_few_control_files(state_uri):
+    """Also the first one, which takes the log and the topics and commits start points, and with copies of records."""
+    job = slow_job(state_uri)
+    assert control_files(job, "run-1") <= MOST
     job.produce(2)
     assert control_files(job, "run-2") <= MOST
-    assert first <= MOST + 2  # it claims the topics and commits the start points, once in a pipeline's life
+    for copied in ("_owners", *(["_log"] if state_uri else [])):
+        assert [path for path in job.store.files() if f".kafka_hdfs/{copied}/" in path]
     job.recovering = False
     job.check()
 

@@ -71,10 +71,42 @@ def test_a_topic_that_another_pipeline_takes_in_the_last_moment_is_held(world):
     world.cluster.create_topic("clicks")
     world.produce("clicks", 0, 7)
     run = world.run(topics=["events", "clicks"])
+    # The start points of both are in this pipeline's log by then: it is the later plans that must not trust it.
     overtaken(run, ".kafka_hdfs/_owners/events", lambda: world.run("x", pipeline_id="other").plan())
-    planned = run.plan()
-    assert [(held.topic, held.reason) for held in planned.plan.held] == [("events", "owned_elsewhere")]
-    assert {entry.key.topic for entry in planned.plan.entries} == {"clicks"}
+    for planned in (run.plan(), world.run("run-2", topics=["events", "clicks"]).plan()):
+        assert [(held.topic, held.reason) for held in planned.plan.held] == [("events", "owned_elsewhere")]
+        assert {entry.key.topic for entry in planned.plan.entries} == {"clicks"}
+
+
+def test_a_pipeline_that_died_before_its_claim_makes_it_later_or_is_held(world):
+    class Death(Exception):
+        """The process is gone."""
+
+    def die():
+        raise Death
+
+    for name in ("run-1", "run-2"):
+        run = world.run(name)
+        overtaken(run, ".kafka_hdfs/_owners/events", die)
+        with pytest.raises(Death):
+            run.plan()
+    assert [commit.kind for commit in records(world)] == [Kind.FORWARD]
+    assert not [path for path in world.store.files() if "/_owners/" in path]
+    later = {"range_end": "2026-01-01T00:00:30Z"}
+    world.clock.advance(60)
+    assert world.run("run-3").plan(later).plan.tasks
+    assert b'"pipeline":"p"' in world.store.get(".kafka_hdfs/_owners/events")
+    world.store.delete(".kafka_hdfs/_owners/events")
+    world.run("x", pipeline_id="other").plan()
+    for params in ({}, later, {"dry_run": True}):
+        assert [
+            held.reason
+            for held in world.run(
+                f"run-4{len(params)}",
+            )
+            .plan(params)
+            .plan.held
+        ] == ["owned_elsewhere"]
 
 
 def test_owner_files_are_made_before_the_first_plan_and_only_for_topics_that_start():
