@@ -7,7 +7,7 @@ no word of the topic, somebody lost the state, or another pipeline wrote them: s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_hdfs.exceptions import OwnedElsewhereError
@@ -77,9 +77,20 @@ def claim_log(ctx: Context, state_uri: str | None) -> None:
         check_log(ctx, state_uri)
 
 
+def owners_of(ctx: Context, topics: Collection[str]) -> dict[str, str]:
+    """Topic -> pipeline, of the topics that anybody owns; changes nothing."""
+    found = ctx.workers.map(lambda topic: _owner(ctx, topic), sorted(topics))
+    return {owner.topic: owner.pipeline for owner in found if owner is not None}
+
+
 def owned_elsewhere(ctx: Context, topics: Collection[str]) -> dict[str, str]:
     """Topic -> pipeline, of the topics that other pipelines own; changes nothing."""
-    return _foreign(ctx, ctx.workers.map(lambda topic: _owner(ctx, topic), sorted(topics)))
+    return of_others(ctx, owners_of(ctx, topics))
+
+
+def of_others(ctx: Context, owners: Mapping[str, str]) -> dict[str, str]:
+    """Those of `owners_of` that are not this pipeline's."""
+    return {topic: pipeline for topic, pipeline in owners.items() if pipeline != ctx.pipeline}
 
 
 def owner_of(ctx: Context, topic: str) -> str | None:
@@ -94,7 +105,8 @@ def claim(ctx: Context, topics: Collection[str]) -> dict[str, str]:
     Returns:
         Topic -> pipeline, of the topics that other pipelines own.
     """
-    return _foreign(ctx, ctx.workers.map(lambda topic: _claim(ctx, topic), sorted(topics)))
+    found = ctx.workers.map(lambda topic: _claim(ctx, topic), sorted(topics))
+    return of_others(ctx, {owner.topic: owner.pipeline for owner in found if owner is not None})
 
 
 def hold_foreign(ctx: Context, foreign: Mapping[str, str]) -> list[Held]:
@@ -126,11 +138,6 @@ def _owner(ctx: Context, topic: str) -> Owner | None:
     path = ctx.log.data_paths.owner(topic)
     data = ctx.data.get(path)
     return None if data is None else wire.decode(path, "owner", Owner, data)
-
-
-def _foreign(ctx: Context, owners: Iterable[Owner | None]) -> dict[str, str]:
-    taken = (owner for owner in owners if owner is not None and owner.pipeline != ctx.pipeline)
-    return {owner.topic: owner.pipeline for owner in taken}
 
 
 def _told(ctx: Context, foreign: Mapping[str, str]) -> str:

@@ -31,7 +31,7 @@ from airflow_kafka_hdfs.ingest.estimating import estimate
 from airflow_kafka_hdfs.ingest.incidents import Incident, incidents
 from airflow_kafka_hdfs.ingest.intervals import decide_interval, decide_replace, find_bounds, leave_to_others
 from airflow_kafka_hdfs.ingest.log import LogView
-from airflow_kafka_hdfs.ingest.newcomers import newcomers, take, without_foreign
+from airflow_kafka_hdfs.ingest.newcomers import newcomers, take, uncovered, without_foreign
 from airflow_kafka_hdfs.ingest.ownership import check_log, claim, owned_elsewhere, refuse_foreign
 from airflow_kafka_hdfs.ingest.packing import pack
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, live_plans, own_plans, standing
@@ -199,7 +199,7 @@ def _forward(
         needed = times_needed(view.state, cluster, config, clock)
         times = sources.catalog.offsets_for_times(needed) if needed else {}
         decided = decide(view.state, cluster, config, clock, times, moved)
-        decided = without_foreign(ctx, config, view.state, decided)
+        decided = without_foreign(ctx, config, view.state, decided, chosen={key.topic for key in moved})
         selection = new_selection(view.state, cluster, config, decided)
         record = None
         if decided.changes or selection is not None:
@@ -289,7 +289,8 @@ def _reset(
     if request_id in view.state.requests:
         return None
     wanted = targets(request.reset, cluster, foreign)
-    taken = owned_elsewhere(ctx, wanted.keys() - view.state.topics.keys())
+    uncertain = uncovered(view.state, wanted)
+    taken = owned_elsewhere(ctx, uncertain)
     # A regex speaks of this pipeline's topics; whoever names a topic is told that it can't be had.
     refuse_foreign(ctx, {name: owner for name, owner in taken.items() if TopicKey(text=name) in request.reset})
     wanted = {topic: target for topic, target in wanted.items() if topic not in taken}
@@ -297,7 +298,7 @@ def _reset(
         return None
     changes = decide_resets(view.state, cluster, wanted, sources.catalog.offsets_for_times)
     if not request.dry_run:
-        refuse_foreign(ctx, claim(ctx, wanted.keys() - view.state.topics.keys()))
+        refuse_foreign(ctx, claim(ctx, uncertain & wanted.keys()))
     return _record(ctx, view, Kind.RESET, changes, describe(changes, wanted), request=request_id)
 
 

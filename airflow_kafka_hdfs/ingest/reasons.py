@@ -77,7 +77,7 @@ class HeldReason(StrEnum):
     OWNED_ELSEWHERE = "owned_elsewhere"
     """Another pipeline owns the topic at this destination."""
     DATA_WITHOUT_STATE = "data_without_state"
-    """Files with our names stand there, and the log has no word of the topic."""
+    """Files with our names stand there, and the log covers nothing of the topic."""
     NO_SCHEMA = "no_schema"
     """The registry has no schema that `on_schema_change='resolve'` could resolve to."""
     UNUSABLE_SCHEMA = "unusable_schema"

@@ -8,6 +8,7 @@ from airflow_kafka_hdfs.exceptions import OwnedElsewhereError, StateMissingError
 from airflow_kafka_hdfs.ingest.ownership import MOST_LISTINGS
 from airflow_kafka_hdfs.ingest.records import Kind
 from airflow_kafka_hdfs.ingest.selection import TopicFilter
+from airflow_kafka_hdfs.ingest.steering import carry_out, release, remove_owners
 from tests.fakes.faulty_store import FaultyStore
 from tests.unit.ingest.piping import World, overtaken, records
 
@@ -99,14 +100,28 @@ def test_a_pipeline_that_died_before_its_claim_makes_it_later_or_is_held(world):
     world.store.delete(".kafka_hdfs/_owners/events")
     world.run("x", pipeline_id="other").plan()
     for params in ({}, later, {"dry_run": True}):
-        assert [
-            held.reason
-            for held in world.run(
-                f"run-4{len(params)}",
-            )
-            .plan(params)
-            .plan.held
-        ] == ["owned_elsewhere"]
+        planned = world.run(f"run-4{len(params)}").plan(params)
+        assert [held.reason for held in planned.plan.held] == ["owned_elsewhere"]
+
+
+def test_a_topic_lost_to_another_pipeline_and_given_up_by_it_is_not_read_from_the_old_start_point(world):
+    run = world.run()
+    overtaken(run, ".kafka_hdfs/_owners/events", lambda: world.run("x", pipeline_id="other").whole())
+    assert run.plan().plan.held  # with start points in the log
+    other = world.run("y", pipeline_id="other").context()
+    carry_out(other, release(("events",)), "hand it over")
+    remove_owners(other, ("events",))
+    before = world.values()
+    world.clock.advance(60)
+    for name, params in (("run-2", {}), ("run-3", {"range_end": "2026-01-01T00:00:30Z"}), ("run-4", {"dry_run": True})):
+        (held,) = world.run(name).plan(params).plan.held
+        assert (held.topic, held.reason) == ("events", "data_without_state")
+    world.produce("events", 0, 77)
+    reset = {"reset": {"events": "2026-01-01T00:01:00Z"}}
+    assert not world.run("run-5").plan({**reset, "dry_run": True}).plan.held
+    world.run("run-5").plan(reset)  # and it dies; the next attempt needs no further word of the choice
+    assert world.run("run-5").whole(reset)[1].is_green
+    assert world.values() == before + Counter([77])
 
 
 def test_owner_files_are_made_before_the_first_plan_and_only_for_topics_that_start():
