@@ -47,10 +47,13 @@ def state_release(args: Namespace) -> None:
     """Give topics up, so that another pipeline may own them."""
     from airflow_kafka_hdfs.cli.addressing import context_of
     from airflow_kafka_hdfs.ingest import steering
+    from airflow_kafka_hdfs.ingest.ownership import owned_elsewhere
 
     ctx = context_of(args)
     topics = tuple(args.topics)
-    _show_and_ask(args, ctx, steering.release(topics))
+    foreign = owned_elsewhere(ctx, topics)  # it also shows that the destination can be had, before anything is changed
+    notes = [f"topic {topic}: pipeline {owner} owns it, and goes on doing so" for topic, owner in foreign.items()]
+    _show_and_ask(args, ctx, steering.release(topics), notes)
     steering.remove_owners(ctx, topics)
 
 

@@ -17,7 +17,7 @@ from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.layout import ROOT, escape
-from airflow_kafka_hdfs.ingest.ownership import claim, refuse_foreign
+from airflow_kafka_hdfs.ingest.ownership import claim, owner_of, refuse_foreign
 from airflow_kafka_hdfs.ingest.records import Commit, Kind, PartitionChange, PartitionKey
 from airflow_kafka_hdfs.ingest.requests import ResetTarget
 from airflow_kafka_hdfs.ingest.resets import decide_resets, describe, targets
@@ -191,10 +191,13 @@ def release(topics: tuple[str, ...]) -> Drafting:
 
 
 def remove_owners(ctx: Context, topics: tuple[str, ...]) -> None:
-    """Delete the owner files of topics that a commit released; another pipeline may claim them then."""
+    """Delete the owner files of topics that a commit released; another pipeline may claim them then.
+
+    Whoever releases a topic again, or one that he never got, must not take it from the pipeline that has it.
+    """
     released = ctx.log.read().state.released
     for topic in topics:
-        if topic in released:
+        if topic in released and owner_of(ctx, topic) == ctx.pipeline:
             ctx.data.delete(ctx.log.data_paths.owner(topic))
 
 

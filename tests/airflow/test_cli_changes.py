@@ -17,7 +17,9 @@ import pytest
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.hooks.lineage import LineageHook
+from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.context import Sources
+from airflow_kafka_hdfs.ingest.ownership import Owner
 from airflow_kafka_hdfs.operators import ports
 from airflow_kafka_hdfs.ports.lineage import Reply
 from tests.airflow.commands import DAG_FILE, all_commands
@@ -155,9 +157,9 @@ def call(tmp_path, request, monkeypatch, capsys):
 
     scene = Scene(tmp_path, request.getfixturevalue, monkeypatch)
 
-    def run(path: str, *words: str) -> tuple[object, str, str]:
+    def run(path: str, *words: str, at: list[str] | None = None) -> tuple[object, str, str]:
         if not hasattr(scene, "at"):
-            scene.at = getattr(scene, path.replace(" ", "_"))()
+            scene.at = getattr(scene, path.replace(" ", "_"))() if at is None else at
         reason = () if path in WITHOUT_COMMIT else ("--reason", "as the test wants it")
         args = get_parser().parse_args(["kafka-hdfs", *path.split(), *scene.at, *reason, *words])
         capsys.readouterr()
@@ -248,6 +250,25 @@ def test_gc_writes_the_reason_into_the_records_that_end_plans(call, pipeline, tm
     code, out, _ = call("state gc", "--grace-hours", "0", "--yes", "--output", "json")
     assert (code, json.loads(out)["aborted"]) == (0, [open_plan.plan])
     assert "its run is gone (as the test wants it)" in content_of_newest_commit(tmp_path)
+
+
+def test_a_release_that_cannot_reach_the_owner_files_changes_nothing(call, pipeline, tmp_path):
+    elsewhere = tmp_path / "elsewhere/p"
+    shutil.copytree(tmp_path / ".kafka_hdfs/p", elsewhere)
+    before = content(tmp_path)
+    code, _, _ = call("state release", "--state-uri", elsewhere.as_uri(), "--yes", at=["events"])
+    assert str(code).startswith("ConfigError: --destination")
+    assert content(tmp_path) == before
+
+
+def test_a_release_of_what_another_pipeline_owns_says_so_and_leaves_it_there(call, tmp_path):
+    owner = tmp_path / ".kafka_hdfs/_owners/events"
+    owner.parent.mkdir(parents=True)
+    owner.write_bytes(wire.encode("owner", Owner(topic="events", pipeline="new")))
+    code, out, _ = call("state release", "--yes")
+    assert code == 0
+    assert "topic events: pipeline new owns it, and goes on doing so" in out
+    assert owner.exists()
 
 
 @pytest.mark.parametrize("hours", ["-1", "nan", "1e9"])

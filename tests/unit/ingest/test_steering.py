@@ -8,12 +8,13 @@ import pytest
 
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.exceptions import CorruptStateError, PlanningError
-from airflow_kafka_hdfs.ingest import steering
+from airflow_kafka_hdfs.ingest import steering, wire
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.log import CommitLog
+from airflow_kafka_hdfs.ingest.ownership import Owner, owner_of
 from airflow_kafka_hdfs.ingest.records import Kind
 from tests.fakes.kafka import FakeCluster
 from tests.fakes.runtime import SerialWorkers
@@ -89,21 +90,36 @@ def test_a_cluster_that_does_not_hold_what_was_read_is_refused(cluster, text):
     assert job.ctx.log.read().state.cluster_ids == {A.cluster_id}
 
 
+def owned_by(pipeline: str) -> bytes:
+    return wire.encode("owner", Owner(topic="events", pipeline=pipeline))
+
+
 def test_a_released_topic_loses_its_owner_file_only_after_the_commit():
     job = ingested()
     owner = job.ctx.log.data_paths.owner("events")
-    job.store.put_if_absent(owner, b"owner")
+    job.store.put_if_absent(owner, owned_by(job.ctx.pipeline))
     steering.remove_owners(job.ctx, ("events",))
     assert owner in job.store.files()
     steering.carry_out(job.ctx, steering.release(("events",)), "handed over")
     steering.remove_owners(job.ctx, ("events",))
     assert owner not in job.store.files()
-    job.store.put_if_absent(owner, b"somebody died before deleting it")
+    job.store.put_if_absent(owner, owned_by(job.ctx.pipeline))  # somebody died before deleting it
     steering.carry_out(job.ctx, steering.release(("events",)), "twice")
     steering.remove_owners(job.ctx, ("events",))
     assert owner not in job.store.files()
     with pytest.raises(PlanningError, match="is not one of this pipeline"):
         steering.carry_out(job.ctx, steering.release(("clicks",)), "unknown")
+
+
+def test_a_topic_released_once_more_stays_with_the_pipeline_that_has_it_now():
+    job = ingested()
+    for why in ("handed over", "by mistake"):
+        steering.carry_out(job.ctx, steering.release(("events",)), why)
+        steering.remove_owners(job.ctx, ("events",))
+        job.store.put_if_absent(job.ctx.log.data_paths.owner("events"), owned_by("new"))
+        assert owner_of(job.ctx, "events") == "new"
+    steering.remove_owners(job.ctx, ("events",))
+    assert owner_of(job.ctx, "events") == "new"
 
 
 def test_a_released_topic_comes_back_by_an_import():
