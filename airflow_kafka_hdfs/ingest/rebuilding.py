@@ -18,11 +18,14 @@ from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.doctor import data_files
 from airflow_kafka_hdfs.ingest.file_facts import FileSays, read_facts
 from airflow_kafka_hdfs.ingest.layout import FileName
+from airflow_kafka_hdfs.ingest.ownership import claim, owned_elsewhere, refuse_foreign
 from airflow_kafka_hdfs.ingest.publishing import announce, roll_forward
 from airflow_kafka_hdfs.ingest.ranges import Ranges, total
 from airflow_kafka_hdfs.ingest.records import Commit, FileEntry, Kind, PartitionChange, PartitionKey
 from airflow_kafka_hdfs.model import FileStatus
 from airflow_kafka_hdfs.ports.tables import FooterReader
+
+_CHANGED = "while you looked, the log or the files have changed; nothing was changed, look again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,11 @@ def draft_rebuild(ctx: Context, footers: FooterReader) -> Rebuild:
             left_out.append(f"{file.path}: {found}")
         elif found.pipeline == ctx.pipeline:
             says[file.path] = (file, found)
+    # The log that is lost may have told that a topic was handed over: what its new owner wrote must not come again.
+    foreign = owned_elsewhere(ctx, {found.topic for _, found in says.values()})
+    for path in [path for path, (_, found) in says.items() if found.topic in foreign]:
+        topic = says.pop(path)[1].topic
+        left_out.append(f"{path}: topic {topic} is owned by pipeline {foreign[topic]}")
     if not says:
         why = f"; left out: {'; '.join(left_out[:3])}" if left_out else ""
         raise PlanningError(
@@ -99,6 +107,7 @@ def carry_out_rebuild(ctx: Context, shown: Rebuild, footers: FooterReader, why: 
 
     Raises:
         PlanningError: the log or the files have changed since.
+        OwnedElsewhereError: another pipeline has taken a topic in this moment.
     """
     view = ctx.log.read()
     record = Commit(
@@ -112,8 +121,11 @@ def carry_out_rebuild(ctx: Context, shown: Rebuild, footers: FooterReader, why: 
         changes=shown.changes,
         files=shown.files,
     )
-    if draft_rebuild(ctx, footers) != shown or not ctx.log.append(record):
-        raise PlanningError("while you looked, the log or the files have changed; nothing was changed, look again")
+    if draft_rebuild(ctx, footers) != shown:
+        raise PlanningError(_CHANGED)
+    refuse_foreign(ctx, claim(ctx, {entry.topic for entry in shown.files}))  # owner files may be lost with the log
+    if not ctx.log.append(record):
+        raise PlanningError(_CHANGED)
     roll_forward(ctx, [record.number], ctx.log.read(known=view))
     announce(ctx, [record.number])  # whoever was to hear of these files has heard of them
     return record

@@ -19,6 +19,7 @@ from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.doctor import examine
 from airflow_kafka_hdfs.ingest.examining import Looking, Severity
 from airflow_kafka_hdfs.ingest.file_facts import measure, read_facts
+from airflow_kafka_hdfs.ingest.ownership import claim, owners_of
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
 from airflow_kafka_hdfs.ingest.rebuilding import carry_out_rebuild, draft_rebuild
 from airflow_kafka_hdfs.ingest.records import Kind
@@ -84,6 +85,20 @@ def test_the_next_run_goes_on_where_the_files_end(file_format):
     assert world.run("next").whole()[1].is_green
     assert values(world) == dict.fromkeys(range(12), 1)
     healthy(world)
+
+
+def test_topics_that_were_handed_over_are_left_to_their_owner_and_the_others_are_owned_again():
+    world = ingested()
+    world.cluster.create_topic("clicks")
+    world.produce("clicks", 0, 7)
+    assert world.run("run-9", topics=["events", "clicks"]).whole()[1].is_green
+    lose_the_log(world)
+    world.store.delete(".kafka_hdfs/_owners", recursive=True)
+    claim(world.run("x", pipeline_id="other").context(), ["events"])
+    draft, commit = rebuilt(world)
+    assert {change.key.topic for change in commit.changes} == {"clicks"}
+    assert [line.partition(": ")[2] for line in draft.left_out] == ["topic events is owned by pipeline other"] * 2
+    assert owners_of(world.run("y").context(), ["events", "clicks"]) == {"events": "other", "clicks": "p"}
 
 
 def test_what_a_limit_left_is_read_and_nothing_twice():
