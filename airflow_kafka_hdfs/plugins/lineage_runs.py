@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import sqlalchemy as sa
 
-from airflow_kafka_hdfs.lineage.events import Envelope, Job, Run, Versions, team_of
+from airflow_kafka_hdfs.lineage.events import Run
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
 from airflow_kafka_hdfs.lineage.workflow import RunFacts
-from airflow_kafka_hdfs.plugins.lineage_snapshot import Names, RawDag, snapshot
+from airflow_kafka_hdfs.plugins.lineage_snapshot import Names
 
 FINISHED = ("success", "failed")
 _ACKNOWLEDGED = "kafka_hdfs_lineage_acknowledged"
@@ -29,9 +26,6 @@ class FinishedRun:
 
     run: Run
     facts: RunFacts
-    bundle: str
-    bundle_version: str
-    dag_version: str
 
 
 def session() -> Any:
@@ -49,20 +43,14 @@ def read_run(dag_id: str, run_id: str, settings: LineageSettings) -> FinishedRun
         run_id: of the run.
         settings: for the names of datasets.
     """
-    from airflow.models.dag_version import DagVersion
     from airflow.models.dagrun import DagRun
 
     columns = (
         DagRun.id, DagRun.state, DagRun.run_type, DagRun.triggered_by, DagRun.clear_number, DagRun.logical_date,
         DagRun.data_interval_start, DagRun.data_interval_end, DagRun.run_after, DagRun.start_date, DagRun.end_date,
-        DagVersion.bundle_name, DagVersion.bundle_version, DagVersion.version_number,
     )  # fmt: skip
     with session() as own:
-        row = own.execute(
-            sa.select(*columns)
-            .join(DagVersion, DagVersion.id == DagRun.created_dag_version_id, isouter=True)
-            .where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
-        ).one_or_none()
+        row = own.execute(sa.select(*columns).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)).one_or_none()
         if row is None or _text(row.state) not in FINISHED:
             return None
         facts = RunFacts(
@@ -83,13 +71,7 @@ def read_run(dag_id: str, run_id: str, settings: LineageSettings) -> FinishedRun
         ended_at=row.end_date,
         outcome=_text(row.state),
     )
-    return FinishedRun(
-        run=run,
-        facts=facts,
-        bundle=row.bundle_name or "",
-        bundle_version=row.bundle_version or "",
-        dag_version=str(row.version_number or ""),
-    )
+    return FinishedRun(run=run, facts=facts)
 
 
 def read_run_columns(dag_id: str, run_id: str) -> Run | None:
@@ -108,22 +90,6 @@ def read_run_columns(dag_id: str, run_id: str) -> Run | None:
         logical_date=row.logical_date,
         run_after=row.run_after,
     )
-
-
-def read_dag(dag_id: str, run_id: str) -> RawDag | None:
-    """The structure that a run was made with, from the serialized DAG; None if it is gone."""
-    from airflow.models.dag_version import DagVersion
-    from airflow.models.dagrun import DagRun
-    from airflow.models.serialized_dag import SerializedDagModel
-
-    with session() as own:
-        version_id = own.scalar(
-            sa.select(DagRun.created_dag_version_id).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id)
-        )
-        found = own.scalar(
-            sa.select(SerializedDagModel).join(DagVersion).where(DagVersion.id == version_id)
-        ) or SerializedDagModel.get(dag_id, session=own)
-        return None if found is None else snapshot(found.dag)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,42 +150,6 @@ def acknowledge(instance: str, moment: datetime) -> None:
             own.add(Variable(key=key, val=moment.isoformat(), description=_ACKNOWLEDGED_HELP))
         else:
             row.set_val(moment.isoformat())
-
-
-def envelope_of(raw: RawDag, found: FinishedRun, settings: LineageSettings, now: datetime) -> Envelope:
-    """What every message of a run carries."""
-    return Envelope(
-        job=Job(
-            instance=settings.instance,
-            dag_id=raw.dag_id,
-            owners=raw.owners,
-            team=settings.team or team_of(raw.tags),
-            tags=raw.tags,
-            config_file=raw.relative_fileloc,
-            relative_fileloc=raw.relative_fileloc,
-            description=raw.description,
-        ),
-        run=found.run,
-        versions=Versions(
-            airflow=_version("apache-airflow-core") or _version("apache-airflow"),
-            provider=_version("airflow-provider-kafka-hdfs"),
-            python=platform.python_version(),
-            bundle=found.bundle,
-            bundle_version=found.bundle_version,
-            dag_version=found.dag_version,
-            service=settings.service,
-            image=settings.image,
-        ),
-        emitted_at=now,
-    )
-
-
-@cache
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return ""
 
 
 def _text(value: Any) -> str:

@@ -1,6 +1,6 @@
 """The structure of a DAG as plain values, and what they mean.
 
-`snapshot` runs on the scheduler's thread and only copies; `workflow_of` does the thinking later.
+`snapshot` only copies; `workflow_of` does the thinking. Both run on the emitter's thread.
 """
 
 from __future__ import annotations

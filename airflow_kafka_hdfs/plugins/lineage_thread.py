@@ -18,7 +18,7 @@ from airflow_kafka_hdfs.lineage.events import Envelope, Job, TaskIoMessage, mess
 from airflow_kafka_hdfs.lineage.message_json import encode
 from airflow_kafka_hdfs.lineage.workflow import TaskIo
 from airflow_kafka_hdfs.plugins import lineage_runs
-from airflow_kafka_hdfs.plugins.lineage_snapshot import RawDag, workflow_of
+from airflow_kafka_hdfs.plugins.lineage_structure import Structures, envelope_of
 from airflow_kafka_hdfs.ports.lineage import LetterBox
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,6 @@ class _Waiting:
     dag_id: str
     run_id: str
     outcome: str
-    raw: RawDag | None
     since: float
 
 
@@ -70,15 +69,16 @@ class Emitter:
         self._stop = threading.Event()
         self._sent: dict[tuple[str, str], str] = {}
         self._graphs: dict[tuple[str, str], str] = {}
+        self._structures = Structures(self.settings)
         self._catch_up = catch_up
         self._next_look = 0.0
         self._warned = float("-inf")
         self.dropped = 0
 
-    def put(self, dag_id: str, run_id: str, outcome: str, raw: RawDag | None) -> None:
+    def put(self, dag_id: str, run_id: str, outcome: str) -> None:
         """Hand over a finished run; never waits, never raises. Called on the scheduler's thread."""
         try:
-            self._queue.put_nowait(_Waiting(dag_id, run_id, outcome, raw, self._clock()))
+            self._queue.put_nowait(_Waiting(dag_id, run_id, outcome, self._clock()))
         except queue.Full:
             self.dropped += 1
             if self._clock() - self._warned > 60:
@@ -140,23 +140,20 @@ class Emitter:
         except queue.Empty:
             pass
         for run in waiting:
-            if (
-                self.send(run.dag_id, run.run_id, run.raw, run.outcome) is None
-                and self._clock() - run.since < _COMMIT_WAIT
-            ):
+            open_yet = self.send(run.dag_id, run.run_id, run.outcome) is None
+            if open_yet and self._clock() - run.since < _COMMIT_WAIT:
                 self._late.append(run)
         self._send_lost()
         if self._catch_up and self._clock() >= self._next_look:
             self._next_look = self._clock() + self.settings.catch_up_interval
             self.catch_up()
 
-    def send(self, dag_id: str, run_id: str, raw: RawDag | None = None, outcome: str = "") -> bool | None:
+    def send(self, dag_id: str, run_id: str, outcome: str = "") -> bool | None:
         """Send one run.
 
         Args:
             dag_id: of the run.
             run_id: of the run.
-            raw: its structure if it is at hand.
             outcome: what the database must say before the run is taken; empty for any outcome.
 
         Returns:
@@ -167,13 +164,13 @@ class Emitter:
         if found is None or outcome not in ("", found.run.outcome):
             return None
         mark = lineage_runs.mark_of(found.run.clear_number, found.run.outcome, found.run.ended_at)
-        raw = raw or lineage_runs.read_dag(dag_id, run_id)
-        if raw is None:
+        structure = self._structures.of(dag_id, run_id)
+        if structure is None:
             log.warning("lineage: the structure of DAG %s is gone; run %s is not sent", dag_id, run_id)
             self._remember(dag_id, run_id, mark)
             return True
-        workflow = workflow_of(raw, self.settings)
-        envelope = lineage_runs.envelope_of(raw, found, self.settings, datetime.now(UTC))
+        workflow = structure.workflow
+        envelope = envelope_of(structure, found.run, self.settings, datetime.now(UTC))
         with_graph = self._graphs.get((dag_id, workflow.structure_hash)) != f"{envelope.emitted_at:%Y-%m-%d}"
         messages = run_messages(envelope, workflow, found.facts, self.settings.options, with_graph=with_graph)
         others = []
