@@ -164,6 +164,12 @@ def dataset_page(describer: Describer, dataset_id: str) -> DatasetPage | None:
         direction: describer.jobs(job for _, job, _ in reader.attached([dataset_id], direction, describer.window))
         for direction in Direction
     }
+    columns = {into: _column_rows(describer, dataset_id, into=into) for into in (True, False)}
+    # All that the page names is looked up at once; what follows finds it at hand.
+    describer.datasets(
+        {*near[Direction.UP], *near[Direction.DOWN]}
+        | {_other(row, into=into) for into, rows in columns.items() for row in rows}
+    )
     schemas = reader.rows(DatasetSchemaRow, ("dataset_id",), key)
     writers = _named(attached[Direction.UP].values())
     readers = _named(attached[Direction.DOWN].values())
@@ -180,8 +186,8 @@ def dataset_page(describer: Describer, dataset_id: str) -> DatasetPage | None:
         downstream=_neighbours(describer, near[Direction.DOWN], edges_out, up=False),
         upstream_total=len(around[Direction.UP]),
         downstream_total=len(around[Direction.DOWN]),
-        columns_in=_columns(describer, dataset_id, into=True),
-        columns_out=_columns(describer, dataset_id, into=False),
+        columns_in=_columns(describer, columns[True], into=True),
+        columns_out=_columns(describer, columns[False], into=False),
         runs=_newest_runs(describer, writers),
     )
 
@@ -204,13 +210,21 @@ def _neighbours(
     return tuple(sorted(found, key=lambda item: (item.dataset.restricted, item.dataset.name, item.dataset.id)))
 
 
-def _columns(describer: Describer, dataset_id: str, *, into: bool) -> tuple[ColumnView, ...]:
+def _column_rows(describer: Describer, dataset_id: str, *, into: bool) -> list[EdgeColumnRow]:
     rows = describer.reader.rows(EdgeColumnRow, ("target_id" if into else "source_id",), [(dataset_id,)])
-    rows = [row for row in rows if describer.access.reads(row.job_id)][:COLUMNS_SHOWN]
-    views = describer.datasets(row.source_id if into else row.target_id for row in rows)
+    readable = describer.access.readable(row.job_id for row in rows)
+    return [row for row in rows if row.job_id in readable][:COLUMNS_SHOWN]
+
+
+def _other(row: EdgeColumnRow, *, into: bool) -> str:
+    return row.source_id if into else row.target_id
+
+
+def _columns(describer: Describer, rows: Sequence[EdgeColumnRow], *, into: bool) -> tuple[ColumnView, ...]:
+    views = describer.datasets(_other(row, into=into) for row in rows)
     found = []
     for row in rows:
-        other = views.get(row.source_id if into else row.target_id)
+        other = views.get(_other(row, into=into))
         if other is not None:
             found.append(
                 ColumnView(
@@ -359,11 +373,12 @@ def popularity(describer: Describer, dataset_id: str, *, days: int = POPULAR_DAY
     for _, job_id, run_id, when in readings:
         by_day.setdefault(f"{when:%Y-%m-%d}", []).append((job_id, run_id))
     teams = {job_id: row.team for job_id, row in jobs.items() if row.team}
+    readable = describer.access.readable(teams)
     return PopularityView(
         dataset=view,
         readers=len({job_id for _, job_id, _, _ in readings}),
         runs=len(readings),
-        teams=tuple(sorted({teams[job_id] for job_id in teams if describer.access.reads(job_id)})),
+        teams=tuple(sorted({teams[job_id] for job_id in readable})),
         days=tuple(
             (
                 day,

@@ -40,7 +40,7 @@ class Describer:
         self.window = window_at(now)
         self._instance = instance
         self._jobs: dict[str, JobRow] = {}
-        self._parties: dict[str, tuple[str, ...]] = {}
+        self._datasets: dict[str, DatasetView] = {}
 
     def job_rows(self, job_ids: Iterable[str]) -> dict[str, JobRow]:
         """The rows of jobs, those that exist."""
@@ -52,7 +52,7 @@ class Describer:
     def jobs(self, job_ids: Iterable[str]) -> dict[str, JobView]:
         """Views of jobs by id; restricted ones have only a handle."""
         wanted = set(job_ids)
-        rows = self.job_rows(job_id for job_id in wanted if self.access.reads(job_id))
+        rows = self.job_rows(self.access.readable(wanted))
         return {
             job_id: self.job(rows[job_id])
             if job_id in rows
@@ -92,13 +92,14 @@ class Describer:
     def datasets(self, dataset_ids: Iterable[str]) -> dict[str, DatasetView]:
         """Views of datasets by id; restricted ones have only a handle, unknown ones are missing."""
         wanted = set(dataset_ids)
-        visible = self.access.visible(self.reader, wanted)
-        keys = [(dataset_id,) for dataset_id in sorted(visible)]
-        rows = {row.dataset_id: row for row in self.reader.rows(DatasetRow, ("dataset_id",), keys)}
-        found = self.described(rows.values())
-        for dataset_id in wanted - visible:
-            found[dataset_id] = DatasetView(id=self.access.handle(dataset_id), restricted=True)
-        return found
+        missing = wanted - self._datasets.keys()
+        if missing:
+            visible = self.access.visible(self.reader, missing)
+            keys = [(dataset_id,) for dataset_id in sorted(visible)]
+            self._datasets.update(self.described(self.reader.rows(DatasetRow, ("dataset_id",), keys)))
+            for dataset_id in missing - visible:
+                self._datasets[dataset_id] = DatasetView(id=self.access.handle(dataset_id), restricted=True)
+        return {dataset_id: self._datasets[dataset_id] for dataset_id in wanted & self._datasets.keys()}
 
     def described(self, rows: Collection[DatasetRow]) -> dict[str, DatasetView]:
         """Views of datasets that the caller may see."""
@@ -108,14 +109,19 @@ class Describer:
         ):
             writers.setdefault(dataset_id, {})[job_id] = success
         jobs = self.job_rows(job_id for found in writers.values() for job_id in found)
-        return {row.dataset_id: self._dataset(row, writers.get(row.dataset_id, {}), jobs) for row in rows}
+        readable = self.access.readable(jobs)
+        return {row.dataset_id: self._dataset(row, writers.get(row.dataset_id, {}), jobs, readable) for row in rows}
 
     def _dataset(
-        self, row: DatasetRow, writers: Mapping[str, datetime | None], jobs: Mapping[str, JobRow]
+        self,
+        row: DatasetRow,
+        writers: Mapping[str, datetime | None],
+        jobs: Mapping[str, JobRow],
+        readable: Collection[str],
     ) -> DatasetView:
         written = [jobs[job_id] for job_id in sorted(writers) if job_id in jobs]
         flags = [set(self.job_flags(job)) for job in written]
-        named = [job for job in written if self.access.reads(job.job_id)]
+        named = [job for job in written if job.job_id in readable]
         common = set.intersection(*flags) if flags else set()
         return DatasetView(
             id=row.dataset_id,

@@ -63,7 +63,7 @@ def create_app(hook: LineageHook | None = None) -> FastAPI:
         lineage_events,
         lineage_pages,
         lineage_repair,
-        lineage_security,
+        lineage_rights,
         lineage_writes,
     )
 
@@ -72,7 +72,7 @@ def create_app(hook: LineageHook | None = None) -> FastAPI:
     used = hook or LineageHook()
     app.state.hook = used
     app.state.warehouse = _Once(used)
-    app.state.access = lineage_security.RememberedAccess()
+    app.state.access = lineage_rights.RememberedRights()
     app.state.instance = lambda: used.settings.instance
     app.include_router(lineage_api.router, prefix=API)
     app.include_router(lineage_writes.router, prefix=API)

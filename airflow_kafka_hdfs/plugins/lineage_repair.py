@@ -137,7 +137,8 @@ def resume(request: Request, user: User, body: Resume) -> Response:
     """Resume exactly the DAGs that the repair paused."""
     with looking(request, user) as describer:
         rows = describer.reader.rows(RepairFreezeRow, ("repair_id",), [(body.repair_id,)])
-        readable = {row.dag_id for row in rows if describer.access.reads(row.job_id)}
+        jobs = describer.access.readable(row.job_id for row in rows)
+        readable = {row.dag_id for row in rows if row.job_id in jobs}
     frozen = [
         dag_id
         for dag_id in repair.frozen(rows)

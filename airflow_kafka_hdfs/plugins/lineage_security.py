@@ -7,10 +7,7 @@ is not declared public by Airflow; it is used in this file alone.
 from __future__ import annotations
 
 import json
-import threading
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,17 +18,15 @@ from airflow.api_fastapi.logging.decorators import action_logging
 from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from airflow.models.log import Log
+from airflow.models.team import dag_bundle_team_association_table
 from airflow.utils.session import create_session
 from fastapi import Depends, HTTPException, Request, status
-
-from airflow_kafka_hdfs.lineage.access import Access
-from airflow_kafka_hdfs.ports.lineage_reading import LineageReader
-from airflow_kafka_hdfs.ports.lineage_rows import JobRow
 
 User = GetUserDep
 """The caller; refused with 401 if there is none."""
 
-_LOGINS_KEPT = 200
+_AT_ONCE = 1_000
+"""Ids in one statement; every database of Airflow takes that many."""
 
 AUDITED = Depends(action_logging())
 """Writes the call into Airflow's audit log."""
@@ -42,66 +37,62 @@ def secret() -> bytes:
     return b"lineage:" + str(conf.get("api", "secret_key", fallback="")).encode()
 
 
-def access_of(user: Any, reader: LineageReader, instance: str, open_instances: Collection[str] = ()) -> Access:
-    """What a caller may see: the jobs whose DAGs Airflow lets the caller read.
+def login_of(user: Any) -> str:
+    """A text that is equal for equal logins: who somebody is and what the login says of rights."""
+    return json.dumps(get_auth_manager().serialize_user(user), sort_keys=True, default=str)
+
+
+def readable_dags(user: Any, dag_ids: Collection[str]) -> set[str]:
+    """Those of some DAGs that a caller may read, each asked for with its team, as Airflow itself asks.
 
     A DAG that is gone from Airflow is asked for by its id alone; with teams switched on nobody reads those, since
-    their team is gone with them. Jobs of other deployments stay restricted, unless they are open to everybody.
+    their team is gone with them.
 
     Args:
         user: as `User` gives.
-        reader: knows all jobs.
-        instance: name of this deployment.
-        open_instances: other deployments and namespaces whose jobs everybody may see who is logged in.
+        dag_ids: of this deployment, known to Airflow or not.
     """
-    jobs = reader.job_names()
+    manager = get_auth_manager()
+    by_team: dict[str | None, set[str]] = {}
+    known = set()
+    for dag_id, team in _teams_of(dag_ids):
+        by_team.setdefault(team, set()).add(dag_id)
+        known.add(dag_id)
+    if (gone := set(dag_ids) - known) and not _with_teams():
+        by_team.setdefault(None, set()).update(gone)
+    found: set[str] = set()
+    for team, some in by_team.items():
+        found |= manager.filter_authorized_dag_ids(dag_ids=some, user=user, method="GET", team_name=team)
+    return found
+
+
+def all_readable_dags(user: Any, dag_ids: Collection[str]) -> set[str]:
+    """As `readable_dags`, in the way that auth managers make quick for all DAGs there are."""
     manager = get_auth_manager()
     readable = manager.get_authorized_dag_ids(user=user, method="GET")
-    others = {dag_id for _, owner, dag_id in jobs if owner == instance} - readable
-    if others and not conf.getboolean("core", "multi_team", fallback=False):
-        gone = others - _known_dags()
+    others = set(dag_ids) - readable
+    if others and not _with_teams() and (gone := others - _known_dags()):
         readable = readable | manager.filter_authorized_dag_ids(dag_ids=gone, user=user, method="GET")
-    found = frozenset(
-        job_id
-        for job_id, owner, dag_id in jobs
-        if (dag_id in readable if owner == instance else owner in open_instances)
+    return readable
+
+
+def _with_teams() -> bool:
+    return conf.getboolean("core", "multi_team", fallback=False)
+
+
+def _teams_of(dag_ids: Collection[str]) -> list[tuple[str, str | None]]:
+    """(DAG id, team or None) of those that Airflow knows."""
+    linked = dag_bundle_team_association_table
+    query = sa.select(DagModel.dag_id, linked.c.team_name).join(
+        linked, linked.c.dag_bundle_name == DagModel.bundle_name, isouter=True
     )
-    return Access(job_ids=None if len(found) == len(jobs) else found, secret=secret())
-
-
-class RememberedAccess:
-    """`access_of`, asked again after a few seconds: with thousands of DAGs it takes longer than any answer.
-
-    What a login says and how many jobs there are is part of the question, so a new login and a new job count at once;
-    rights that are taken away hold on for at most `seconds`.
-
-    Args:
-        seconds: how long an answer holds.
-        clock: monotonic seconds; for tests.
-    """
-
-    def __init__(self, seconds: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._known: OrderedDict[tuple[str, int], tuple[float, Access]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __call__(self, user: Any, reader: LineageReader, instance: str, open_instances: Collection[str] = ()) -> Access:
-        """What a caller may see; arguments as those of `access_of`."""
-        login = json.dumps(get_auth_manager().serialize_user(user), sort_keys=True, default=str)
-        key = (login, reader.count(JobRow))
-        with self._lock:
-            since, access = self._known.get(key, (0.0, None))
-        if access is not None and self._clock() - since < self._seconds:
-            return access
-        asked = self._clock()
-        access = access_of(user, reader, instance, open_instances)
-        with self._lock:
-            self._known.pop(key, None)
-            self._known[key] = asked, access
-            while len(self._known) > _LOGINS_KEPT:
-                self._known.popitem(last=False)
-        return access
+    wanted = sorted(dag_ids)
+    with create_session(scoped=False) as session:
+        return [
+            (row[0], row[1])
+            for start in range(0, len(wanted), _AT_ONCE)
+            for row in session.execute(query.where(DagModel.dag_id.in_(wanted[start : start + _AT_ONCE])))
+        ]
 
 
 def _known_dags() -> set[str]:

@@ -49,7 +49,7 @@ def _may_change(describer: Describer, user: Any, entity_id: str) -> None:
             answer(None)
         related = describer.reader.rows(RelationRow, ("dataset_id",), [(entity_id,)])
         jobs = describer.job_rows(row.job_id for row in related)
-    readable = {row.dag_id for row in jobs.values() if describer.access.reads(row.job_id)}
+    readable = {jobs[job_id].dag_id for job_id in describer.access.readable(jobs)}
     if not readable:
         answer(None)
     if not may_edit(user, readable):

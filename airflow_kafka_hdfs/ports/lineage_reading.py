@@ -84,8 +84,8 @@ class LineageReader(Protocol):
         """How many rows a finding has; without one, how many the table has."""
 
     @abstractmethod
-    def job_names(self) -> list[tuple[str, str, str]]:
-        """(job id, instance, DAG id) of every job."""
+    def job_names(self, job_ids: Collection[str] | None = None) -> list[tuple[str, str, str]]:
+        """(job id, instance, DAG id) of these jobs, those that exist; of every job for None."""
 
     @abstractmethod
     def loaded(self) -> datetime | None:
@@ -108,6 +108,10 @@ class LineageReader(Protocol):
     @abstractmethod
     def degrees(self, ids: Collection[str], direction: Direction, window: Window) -> Mapping[str, int]:
         """How many other datasets are one hop away from each; those without any may be missing."""
+
+    @abstractmethod
+    def touching(self, dataset_ids: Collection[str]) -> list[tuple[str, str]]:
+        """(dataset id, job id) of the jobs that read or write these datasets."""
 
     @abstractmethod
     def touched(self, job_ids: Collection[str]) -> set[str]:

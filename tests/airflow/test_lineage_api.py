@@ -302,32 +302,111 @@ def test_a_graph_shows_what_is_asked_for(call):
     call("ann", f"/graph?node={key('/raw')}&show=some", code=422)
 
 
-def test_what_a_login_may_read_is_asked_again_after_a_while_and_at_once_for_a_new_login_or_job(server, monkeypatch):
-    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+class TestWhatALoginMayRead:
+    @pytest.fixture
+    def asked(self, server, monkeypatch):
+        """(user, what was asked for) of every question to Airflow; `ann` may read `dag_1`, admins all."""
+        from airflow_kafka_hdfs.plugins import lineage_security
 
-    from airflow_kafka_hdfs.lineage.access import Access
-    from airflow_kafka_hdfs.plugins import lineage_security
+        asked = []
 
-    asked, now, jobs = [], [0.0], [4]
-    monkeypatch.setattr(lineage_security, "access_of", lambda user, *_: asked.append(user.username) or Access())
-    remembered = lineage_security.RememberedAccess(seconds=10, clock=lambda: now[0])
-    reader = SimpleNamespace(count=lambda kind: jobs[0])
+        def some(user, dag_ids):
+            asked.append((user.username, sorted(dag_ids)))
+            return {dag_id for dag_id in dag_ids if dag_id == "dag_1" or user.role.lower() == "admin"}
 
-    def look(name, role="viewer"):
-        remembered(SimpleAuthManagerUser(username=name, role=role), reader, "here")
+        monkeypatch.setattr(lineage_security, "readable_dags", some)
+        monkeypatch.setattr(lineage_security, "all_readable_dags", some)
+        return asked
 
-    for name in ("ann", "ann", "bob", "ann"):
-        look(name)
-    assert asked == ["ann", "bob"]
-    look("ann", role="admin")
-    now[0] = 9.9
-    look("ann")
-    assert asked == ["ann", "bob", "ann"]
-    now[0] = 10.1
-    look("ann")
-    jobs[0] += 1
-    look("bob")
-    assert asked == ["ann", "bob", "ann", "ann", "bob"]
+    @staticmethod
+    def user(name, role="viewer"):
+        from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+        return SimpleAuthManagerUser(username=name, role=role)
+
+    class Reader:
+        jobs = [(f"j{number}", "here", f"dag_{number}") for number in range(4)] + [("s1", "spark", "x")]
+
+        def count(self, kind):
+            return len(self.jobs)
+
+        def job_names(self, job_ids=None):
+            return [job for job in self.jobs if job_ids is None or job[0] in job_ids]
+
+    def test_a_page_asks_for_its_own_jobs_and_for_each_once(self, asked):
+        from airflow_kafka_hdfs.plugins.lineage_rights import RememberedRights
+
+        access = RememberedRights()(self.user("ann"), self.Reader(), "here")
+        assert access.readable(["j1", "j2", "s1", "nobody"]) == {"j1"}
+        assert (access.reads("j1"), access.reads("j2"), access.reads("j3")) == (True, False, False)
+        assert asked == [("ann", ["dag_1", "dag_2"]), ("ann", ["dag_3"])]
+
+    def test_jobs_of_other_deployments_are_readable_where_these_are_open(self, asked):
+        from airflow_kafka_hdfs.plugins.lineage_rights import RememberedRights
+
+        access = RememberedRights()(self.user("ann"), self.Reader(), "here", {"spark"})
+        assert access.readable(["s1"]) == {"s1"}
+        assert asked == []
+
+    @pytest.mark.parametrize("ask", [lambda access: access.reads("j1"), lambda access: access.among])
+    def test_it_is_asked_again_after_a_while_and_at_once_for_a_new_login(self, asked, ask):
+        from airflow_kafka_hdfs.plugins.lineage_rights import RememberedRights
+
+        now = [0.0]
+        remembered = RememberedRights(seconds=10, clock=lambda: now[0])
+
+        def look(name, role="viewer"):
+            return ask(remembered(self.user(name, role), self.Reader(), "here"))
+
+        first = [look(name) for name in ("ann", "ann", "bob", "ann")]
+        assert first == [first[0]] * 4
+        assert [user for user, _ in asked] == ["ann", "bob"]
+        look("ann", role="admin")
+        now[0] = 9.9
+        look("ann")
+        assert [user for user, _ in asked] == ["ann", "bob", "ann"]
+        now[0] = 10.1
+        look("ann")
+        assert [user for user, _ in asked] == ["ann", "bob", "ann", "ann"]
+
+    def test_a_new_job_counts_at_once(self, asked):
+        from airflow_kafka_hdfs.plugins.lineage_rights import RememberedRights
+
+        reader, remembered = self.Reader(), RememberedRights()
+        assert remembered(self.user("eve", "admin"), reader, "here", {"spark"}).among is None
+        assert remembered(self.user("ann"), reader, "here").among == {"j1"}
+        reader.jobs = [*reader.jobs, ("j9", "here", "dag_1")]
+        assert remembered(self.user("ann"), reader, "here").among == {"j1", "j9"}
+        assert remembered(self.user("ann"), reader, "here").readable(["j9"]) == {"j9"}
+
+    @pytest.mark.parametrize("name", ["ann", "bob", "eve"])
+    def test_law_a_few_dags_are_judged_as_all_are(self, server, name):
+        from airflow_kafka_hdfs.plugins import lineage_security
+
+        dags = {"api_ingest", "api_clean", "api_secret", "api_after", "gone_one"}
+        whole = lineage_security.all_readable_dags(self.user(name), dags) & dags
+        assert lineage_security.readable_dags(self.user(name), dags) == whole
+        for dag_id in dags:
+            assert lineage_security.readable_dags(self.user(name), {dag_id}) == whole & {dag_id}
+
+    def test_with_teams_nobody_reads_what_is_gone(self, server, monkeypatch):
+        from airflow_kafka_hdfs.plugins import lineage_security
+
+        assert "gone_one" in lineage_security.readable_dags(self.user("eve"), {"gone_one"})
+        monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
+        assert lineage_security.readable_dags(self.user("eve"), {"gone_one"}) == set()
+
+
+def test_what_no_job_touches_is_for_those_who_read_everything():
+    from airflow_kafka_hdfs.lineage.access import Access, Listed
+
+    class All(Listed):
+        def all_readable(self):
+            return None
+
+    reader = SimpleNamespace(touching=lambda ids: [("d1", "j1"), ("d2", "j2")])
+    seen = {who: Access(rights=who(frozenset({"j1"}))).visible(reader, {"d1", "d2", "d3"}) for who in (Listed, All)}
+    assert seen == {Listed: {"d1"}, All: {"d1", "d3"}}
 
 
 def test_a_missing_warehouse_is_told_as_such(tmp_path, server):

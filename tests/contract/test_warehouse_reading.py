@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_hdfs.adapters.warehouse import SqlWarehouse
 from airflow_kafka_hdfs.lineage import traversal
-from airflow_kafka_hdfs.lineage.access import Access
+from airflow_kafka_hdfs.lineage.access import Access, Listed
 from airflow_kafka_hdfs.lineage.describing import Describer, window_at
 from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.ports.lineage_reading import Direction, Finding, Show
@@ -183,12 +183,16 @@ def test_degrees_and_jobs_are_those_of_the_edges(warehouse):
         writers = {(dataset, job) for dataset, job, _ in reader.attached(ids, Direction.UP, window_at(NOW))}
         between = {(e.job_id, e.source_id, e.target_id) for e in reader.between(ids, ids[:5], window_at(NOW))}
         touched = reader.touched([job_key(0), job_key(1)])
+        touching = reader.touching([key(3), key(4)])
+        names = reader.job_names([job_key(1), "nobody"])
     assert out == {
         key(n): len(targets) for n in range(NODES) if (targets := {t for _, s, t in EDGES if s == n and t != n})
     }
     assert writers == {(key(t), job_key(j)) for j, _, t in EDGES}
     assert between == {(job_key(j), key(s), key(t)) for j, s, t in EDGES if t < 5}
     assert touched == {key(end) for j, s, t in EDGES if j < 2 for end in (s, t)}
+    assert sorted(touching) == sorted({(key(end), job_key(j)) for j, s, t in EDGES for end in (s, t) if end in (3, 4)})
+    assert names == [(job_key(1), "here", "job1")]
 
 
 def test_names_are_found_by_words_whatever_their_case(warehouse):
@@ -215,7 +219,7 @@ def test_most_read_counts_readers_then_runs(warehouse):
 
 @pytest.mark.parametrize("readable", [set(), {0}, {0, 1, 2}])
 def test_law_a_graph_names_only_what_readable_jobs_touch_and_loses_nothing(warehouse, readable):
-    access = Access(job_ids=frozenset(map(job_key, readable)), secret=b"s")
+    access = Access(rights=Listed(frozenset(map(job_key, readable))), secret=b"s")
     mine = {end for j, s, t in EDGES if j in readable for end in (s, t)}
     with warehouse.look() as reader:
         whole = traversal.graph(Describer(reader, Access(), NOW), key(3), up=9, down=9, as_of=NOW)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import requests
@@ -24,9 +25,18 @@ class ApiServer:
         warehouse: URL of a filled warehouse; one with the story by default.
         instance: name of the deployment in it.
         dags: with a `warehouse`, how many DAGs Airflow knows: `dag_0` and so on.
+        admins: more users like `admin`.
     """
 
-    def __init__(self, folder: Path, *, warehouse: str = "", instance: str = INSTANCE, dags: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        warehouse: str = "",
+        instance: str = INSTANCE,
+        dags: int = 0,
+        admins: Iterable[str] = (),
+    ) -> None:
         own = warehouse or f"sqlite:///{folder}/lineage.db"
         readable = [dag_id for dag_id in DAGS if dag_id != "secret"]
         env = {
@@ -40,9 +50,8 @@ class ApiServer:
         }
         home, dags_folder = folder / "home", folder / "dags"
         dags_folder.mkdir(parents=True)
-        airflow = AirflowStandalone(
-            home, dags_folder, None, env=env, users={"admin": "admin", "ann": "viewer"}, triggerer=False
-        )
+        users = {"admin": "admin", "ann": "viewer", **dict.fromkeys(admins, "admin")}
+        airflow = AirflowStandalone(home, dags_folder, None, env=env, users=users, triggerer=False)
         self.url = airflow.url
         passwords = home / "simple_auth_manager_passwords.json.generated"
         passwords.write_text(json.dumps({name: name for name in airflow.users}))

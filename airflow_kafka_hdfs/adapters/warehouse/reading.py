@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -79,11 +80,16 @@ class SqlReader:
                 conditions.append(self._statements.member(table.c.job_id, finding.among))
         return conditions
 
-    def job_names(self) -> list[tuple[str, str, str]]:
+    def job_names(self, job_ids: Collection[str] | None = None) -> list[tuple[str, str, str]]:
         """See `LineageReader.job_names`."""
         table = TABLES[JobRow]
-        rows = self._connection.execute(sa.select(table.c.job_id, table.c.instance, table.c.dag_id))
-        return [(row[0], row[1], row[2]) for row in rows]
+        query = sa.select(table.c.job_id, table.c.instance, table.c.dag_id)
+        queries = (
+            [query]
+            if job_ids is None
+            else [query.where(self._statements.member(table.c.job_id, part)) for part in self._parts(job_ids)]
+        )
+        return [(row[0], row[1], row[2]) for each in queries for row in self._connection.execute(each)]
 
     def loaded(self) -> datetime | None:
         """See `LineageReader.loaded`."""
@@ -108,8 +114,8 @@ class SqlReader:
             # With many values a database checks the second list row by row, so a large one is checked here.
             more = [self._statements.member(there, others)] if len(others) <= _FEW and few else []
             query = sa.select(_EDGE).where(self._statements.member(here, part), *more, *_holding(window))
-            for row in self._connection.execute(query):
-                found.append(EdgeRow(**dict(zip(names, row, strict=True))))
+            rows = self._connection.execute(query).fetchall()
+            found += [EdgeRow(**dict(zip(names, row, strict=True))) for row in rows]
         known = set(sources)
         return [edge for edge in found if edge.source_id in known and edge.target_id in wanted]
 
@@ -125,7 +131,7 @@ class SqlReader:
                 .where(self._statements.member(here, part), *_holding(window))
                 .group_by(here, _EDGE.c.job_id)
             )
-            found += [(row[0], row[1], row[2]) for row in self._connection.execute(query)]
+            found += [(row[0], row[1], row[2]) for row in self._connection.execute(query).fetchall()]
         return found
 
     def step(self, ids: Collection[str], direction: Direction, window: Window) -> set[str]:
@@ -148,6 +154,16 @@ class SqlReader:
                 .group_by(here)
             )
             found.update((row[0], row[1]) for row in self._connection.execute(query))
+        return found
+
+    def touching(self, dataset_ids: Collection[str]) -> list[tuple[str, str]]:
+        """See `LineageReader.touching`."""
+        relation = TABLES[RelationRow]
+        query = sa.select(relation.c.dataset_id, relation.c.job_id).distinct()
+        found: list[tuple[str, str]] = []
+        for part in self._parts(dataset_ids):
+            own = query.where(self._statements.member(relation.c.dataset_id, part))
+            found += [(row[0], row[1]) for row in self._connection.execute(own).fetchall()]
         return found
 
     def touched(self, job_ids: Collection[str]) -> set[str]:
@@ -223,7 +239,8 @@ _SHOWN: dict[Show, list[sa.ColumnElement[bool]]] = {
 }
 
 
-def _holding(window: Window) -> list[sa.ColumnElement[bool]]:
+@lru_cache(100)
+def _holding(window: Window) -> Sequence[sa.ColumnElement[bool]]:
     return [
         *_SHOWN[window.show],
         _EDGE.c.first_seen <= window.at,

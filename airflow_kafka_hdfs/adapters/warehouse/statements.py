@@ -217,7 +217,7 @@ class SqliteStatements:
     ) -> Iterable[Sequence[Any]]:
         """One statement whose text is the same however many values there are."""
         text = _find_sqlite(table, tuple(columns), connection.dialect.identifier_preparer)
-        return connection.exec_driver_sql(text, (_json(values),))
+        return connection.exec_driver_sql(text, (_json(values),)).fetchall()
 
     def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
         """Upsert."""
@@ -262,7 +262,7 @@ class PostgresStatements:
         """One statement whose text is the same however many values there are."""
         text = _find_postgres(table, tuple(columns), connection.dialect.identifier_preparer)
         wanted = [{f"c{n}": value for n, value in enumerate(row)} for row in values]
-        return connection.exec_driver_sql(text, (_json(wanted),))
+        return connection.exec_driver_sql(text, (_json(wanted),)).fetchall()
 
     def put(self, connection: Connection, table: sa.Table, rows: Rows) -> None:
         """Upsert from a table beside, which is the fastest way in and out of this database."""
