@@ -107,7 +107,10 @@ def moment(key: str, value: object, allowed: str = "a datetime or ISO text with 
         raise ConfigError(key, value, allowed)
     if when.utcoffset() is None:
         raise ConfigError(key, value, allowed, f"the time has no zone: {when.isoformat()}Z would be UTC")
-    return when.astimezone(UTC)
+    try:
+        return when.astimezone(UTC)
+    except OverflowError:
+        raise ConfigError(key, value, allowed, "in UTC it lies outside the years 1 to 9999") from None
 
 
 def millis(when: datetime) -> int:

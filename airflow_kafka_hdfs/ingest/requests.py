@@ -187,7 +187,11 @@ def next_partition(start: datetime, granularity: Granularity, timezone: str) -> 
     """First moment of the partition after the one that begins at `start`, by the wall clock of a zone."""
     if granularity in (Granularity.MINUTELY, Granularity.HOURLY):
         return start + timedelta(minutes=1 if granularity is Granularity.MINUTELY else 60)
-    local = start.astimezone(load_zone(timezone))
+    zone = load_zone(timezone)
+    local = start.astimezone(zone)
+    midnight = local.replace(hour=0, minute=0, second=0, fold=0)
+    if midnight.astimezone(UTC) == start:  # the clocks were set forward at midnight: the next day begins there again
+        local = midnight
     if granularity is Granularity.DAILY:
         local += timedelta(days=1)
     elif granularity is Granularity.MONTHLY:

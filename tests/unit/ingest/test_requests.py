@@ -47,6 +47,9 @@ def test_a_partition_run_reads_the_partition():
         ("daily", "2026-01-01", "UTC", "2026-01-02"),
         ("daily", "2026-03-28T23:00", "Europe/Berlin", "2026-03-29T22:00"),  # a day of 23 hours
         ("daily", "2026-10-24T22:00", "Europe/Berlin", "2026-10-25T23:00"),  # a day of 25 hours
+        ("daily", "2026-04-23T22:00", "Africa/Cairo", "2026-04-24T21:00"),  # a day that begins at 01:00
+        ("daily", "2026-04-22T22:00", "Africa/Cairo", "2026-04-23T22:00"),  # and the one before it
+        ("daily", "2026-04-24T22:00", "Africa/Cairo", "2026-04-25T22:00"),  # one that begins elsewhere keeps its time
         ("monthly", "2026-12-01", "UTC", "2027-01-01"),
         ("monthly", "2026-01-31T23:00", "Europe/Berlin", "2026-02-28T23:00"),
         ("yearly", "2026-01-01", "UTC", "2027-01-01"),
@@ -90,6 +93,7 @@ def test_one_side_alone_leaves_the_other_open():
         ({"range_start": "2026-01-02T13:00:00Z"}, {}, "range_start: got '2026-01-02T13:.*a time before 2026-01-02T12:"),
         ({"range_start": "yesterday"}, {}, "range_start: got 'yesterday'"),
         ({"range_start": "2026-01-01"}, {}, "the time has no zone: 2026-01-01T00:00:00Z would be UTC"),
+        ({"range_start": "0001-01-01T00:00:00+05:00"}, {}, "range_start: got .*in UTC it lies outside the years 1 to"),
         ({"replace": True}, {}, "replace: got True; allowed: a run with range_start"),
         ({"replace": "yes"}, {}, "replace: got 'yes'; allowed: True, False"),
         ({"reset": {"a": "latest"}, "range_start": "2026-01-01T00:00:00Z"}, {}, "reset: got .*without a date range"),
