@@ -11,8 +11,8 @@ from airflow_kafka_hdfs.ingest.collecting import GRACE, is_old, read_times, time
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.coverage import Checkpoint, LogState
 from airflow_kafka_hdfs.ingest.examining import Finding, LiveFile, Looking, Severity, look_into
-from airflow_kafka_hdfs.ingest.layout import ROOT, FileName, file_topic
-from airflow_kafka_hdfs.ingest.ownership import owner_of
+from airflow_kafka_hdfs.ingest.layout import ROOT, FileName, escape, file_topic
+from airflow_kafka_hdfs.ingest.ownership import all_owners
 from airflow_kafka_hdfs.ingest.plan_book import all_plans, standing
 from airflow_kafka_hdfs.ingest.ranges import Ranges, total
 from airflow_kafka_hdfs.ingest.records import Commit, Kind
@@ -55,7 +55,7 @@ def examine(
         *_missing_files(ctx, live, unpublished),
         *look_into(ctx, live, {commit.number: commit for commit in commits}, look, footers),
         *_open_commits(unpublished),
-        *_unknown_files(ctx, commits),
+        *(_unknown_files(ctx, commits) if commits else _without_log(ctx)),
         *_leftovers(ctx, grace),
     ]
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity), reverse=True)
@@ -198,10 +198,13 @@ def _open_commits(unpublished: set[int]) -> list[Finding]:
 
 def _unknown_files(ctx: Context, commits: list[Commit]) -> list[Finding]:
     known = {entry.path for commit in commits for entry in commit.files}
+    owners = all_owners(ctx)
+    # A log that was restored from an old copy has never heard of some topics that are its own.
     homes = {path.split("/")[0] for path in known} - {ROOT}
+    homes |= {escape(topic) for topic, owner in owners.items() if owner == ctx.pipeline}
     # Pipelines may share folders, and topics may be handed over: only files of topics that this one owns are its own.
-    topics = {entry.topic for commit in commits for entry in commit.files}
-    mine = {file_topic(topic) for topic in topics if owner_of(ctx, topic) in (None, ctx.pipeline)}
+    topics = {entry.topic for commit in commits for entry in commit.files} | owners.keys()
+    mine = {file_topic(topic) for topic in topics if owners.get(topic, ctx.pipeline) == ctx.pipeline}
     return [
         Finding(
             severity=Severity.ERROR,
@@ -211,6 +214,36 @@ def _unknown_files(ctx: Context, commits: list[Commit]) -> list[Finding]:
         )
         for file in data_files(ctx, homes)
         if file.path not in known and (name := FileName.parse(file.name)) is not None and name.topic in mine
+    ]
+
+
+def _without_log(ctx: Context) -> list[Finding]:
+    """An empty log is that of a pipeline that never ran, or it was lost, or another name is meant."""
+    owners = all_owners(ctx)
+    foreign = {file_topic(topic) for topic, owner in owners.items() if owner != ctx.pipeline}
+    tops = [item.path for item in ctx.data.list("") if item.is_dir and item.name[:1] not in "._"]
+    for file in data_files(ctx, tops):
+        name = FileName.parse(file.name)
+        if name is not None and name.topic not in foreign:
+            return [
+                Finding(
+                    severity=Severity.ERROR,
+                    what=f"the commit log at {ctx.state.root} has no record, but {file.path} has a name of ours",
+                    meaning="the log was lost, or lies elsewhere: starting afresh would read again what stands there, "
+                    "so no run of this pipeline starts",
+                    mend="restore the state folder, or `state rebuild`; look whether pipeline and state_uri are right",
+                )
+            ]
+    if not foreign:
+        return []
+    others = ", ".join(sorted({owner for owner in owners.values() if owner != ctx.pipeline}))
+    return [
+        Finding(
+            severity=Severity.NOTE,
+            what=f"the commit log at {ctx.state.root} has no record",
+            meaning=f"pipeline {ctx.pipeline} has never run here; the data are of {others}",
+            mend="look whether the pipeline's name is right",
+        )
     ]
 
 

@@ -83,6 +83,11 @@ def owners_of(ctx: Context, topics: Collection[str]) -> dict[str, str]:
     return {owner.topic: owner.pipeline for owner in found if owner is not None}
 
 
+def all_owners(ctx: Context) -> dict[str, str]:
+    """Topic -> pipeline, of every topic that anybody owns at this destination."""
+    return owners_of(ctx, [unescape(file.name) for file in ctx.data.list(f"{ROOT}/_owners") if not file.is_dir])
+
+
 def owned_elsewhere(ctx: Context, topics: Collection[str]) -> dict[str, str]:
     """Topic -> pipeline, of the topics that other pipelines own; changes nothing."""
     return of_others(ctx, owners_of(ctx, topics))

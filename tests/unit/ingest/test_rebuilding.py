@@ -101,6 +101,27 @@ def test_topics_that_were_handed_over_are_left_to_their_owner_and_the_others_are
     assert owners_of(world.run("y").context(), ["events", "clicks"]) == {"events": "other", "clicks": "p"}
 
 
+def test_the_doctor_calls_no_log_healthy_that_was_lost_or_restored_from_an_old_copy():
+    world = ingested()
+    world.cluster.create_topic("clicks")
+    world.produce("clicks", 0, 7)
+    head = records(world)[-1].number
+    assert world.run("run-9", topics=["events", "clicks"]).whole()[1].is_green
+    (note,) = examine(world.run("x", pipeline_id="typo").context())
+    assert (note.severity, note.what.endswith("has no record")) == (Severity.NOTE, True)
+    assert "the data are of p" in note.meaning
+    for number in range(head + 1, records(world)[-1].number + 1):
+        world.store.delete(f"commits/0/{number}")
+    found = [finding.what for finding in examine(world.run("doctor").context()) if finding.severity is Severity.ERROR]
+    assert [what.partition("/")[0] for what in found] == ["clicks"]
+    lose_the_log(world)
+    for _ in range(2):
+        (finding,) = examine(world.run("doctor").context())
+        assert finding.severity is Severity.ERROR
+        assert "has no record, but clicks/" in finding.what
+        world.store.delete(".kafka_hdfs", recursive=True)  # and the owners with it
+
+
 def test_what_a_limit_left_is_read_and_nothing_twice():
     world = ingested(runs=1)
     world.produce("events", 0, *range(5, 15))
