@@ -165,11 +165,11 @@ def commit_plan(ctx: Context, plan: Plan, policy: CommitPolicy) -> CommitResult:
 def _sections(ctx: Context, plan: Plan) -> dict[tuple[int, str], list[Section]]:
     """(task, topic) -> sections of all manifests, lowest k first."""
     found: dict[tuple[int, str], list[Section]] = {}
-    tasks = [task.index for task in plan.tasks]
+    tasks, units = [task.index for task in plan.tasks], plan.units
     for listed in ctx.workers.map(lambda task: manifests(ctx, plan, task), tasks):
         for manifest in listed:
             for result in manifest.units:
-                unit = plan.units.get((manifest.task, result.topic))
+                unit = units.get((manifest.task, result.topic))
                 _check(ctx, plan, manifest, result, unit)
                 section = Section(manifest=manifest, result=result)
                 found.setdefault(section.unit, []).append(section)

@@ -16,7 +16,7 @@ from airflow_kafka_hdfs.ports.store import Store
 
 def clock_text(moment: datetime) -> str:
     """A moment in UTC as records of the log have it, whole seconds; such texts sort as the moments do."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{moment.isoformat()[:19]}Z"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

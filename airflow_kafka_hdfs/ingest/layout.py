@@ -6,6 +6,7 @@ by default a folder of the destination.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import urllib.parse
@@ -17,6 +18,9 @@ from airflow_kafka_hdfs.model import RunRef
 
 ROOT = ".kafka_hdfs"
 SHARD = 1000
+_CACHED_ELEMENTS = 10_000
+"""Names of topics, pipelines and values, escaped once; a run has the same ones again and again."""
+
 _SAFE = re.compile(r"[A-Za-z0-9._\-~@ ]")
 _SAFE_NAME = re.compile(r"[A-Za-z0-9\-~@ ][A-Za-z0-9._\-~@ ]*")
 _LONG_TOPIC = 150
@@ -28,6 +32,7 @@ _FILE = re.compile(
 )
 
 
+@functools.lru_cache(_CACHED_ELEMENTS)
 def escape(text: str) -> str:
     """One path element from any text, reversible by percent-decoding.
 

@@ -100,15 +100,18 @@ class CommitLog:
             start = self._newest_checkpoint()
             view = LogView(state=start, checkpoint=start.head)
         tail = self._tail(view.head)
-        state = self._folded(view.state, tail)
-        records = {**view.records, **{commit.number: commit for commit, _ in tail}}
+        more = {commit.number: commit for commit, _ in tail}
         if known is not None and known is not view:
-            records.update(known.records)
+            more.update(known.records)
         if since is not None:
-            missing = [n for n in range(since + 1, state.head + 1) if n not in records]
-            records.update({commit.number: commit for commit, _ in self.records(missing)})
-        self._last = LogView(state=state, records=records, checkpoint=view.checkpoint)
-        return self._last
+            numbers = range(since + 1, view.head + len(tail) + 1)
+            missing = [number for number in numbers if number not in view.records and number not in more]
+            more.update({commit.number: commit for commit, _ in self.records(missing)})
+        if more:
+            records = {**view.records, **more}
+            view = LogView(state=self._folded(view.state, tail), records=records, checkpoint=view.checkpoint)
+        self._last = view
+        return view
 
     def records(self, numbers: Iterable[int]) -> list[tuple[Commit, str]]:
         """Records by number with the digests of their bytes.

@@ -163,7 +163,7 @@ class Outfitter:
     def _route(self, topic: str, running: TopicSettings) -> Route:
         context = UserContext(topic, self._metrics, Events(topic, self._metrics))
         self._contexts.append(context)
-        return make_route(self._sources, self._plan, topic, running, context)
+        return make_route(self._sources, self._plan, topic, self._config(topic), running, context)
 
     def _quarantine_place(self, unit: UnitPlan) -> QuarantinePlace:
         path = self._ctx.log.data_paths.quarantine(unit.topic, self._plan.plan, self._task)
@@ -186,20 +186,22 @@ def pinned_config(plan: Plan, topic: str) -> TopicConfig:
         raise CorruptStateError(path, f"its settings of topic {topic}: {type(error).__name__}: {error}") from error
 
 
-def make_route(sources: Sources, plan: Plan, topic: str, running: TopicSettings, context: UserContext) -> Route:
+def make_route(
+    sources: Sources, plan: Plan, topic: str, config: TopicConfig, running: TopicSettings, context: UserContext
+) -> Route:
     """The way of a topic's records, as a plan pinned it, with the user's code at hand.
 
     Args:
         sources: where schemas come from.
         plan: the plan.
         topic: one of its topics.
+        config: its settings as the plan pinned them (`pinned_config`).
         running: settings of the topic by the running code.
         context: handed to the user's code.
 
     Raises:
         UnusableSchemaError, ConfigError: see `Route`.
     """
-    config = pinned_config(plan, topic)
     low, high = config.time_bounds.of_plan(datetime.fromisoformat(plan.clock))
     pinned = plan.schemas.get(topic, {}).get("reader")
     return Route(

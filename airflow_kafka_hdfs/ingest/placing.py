@@ -9,6 +9,7 @@ since escaping encodes a leading underscore.
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from airflow_kafka_hdfs.ingest.timepath import TimeFolder, TimePath
 NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 DEFAULT_TEMPLATE = "{topic}/{fields}/{time}"
 MAX_ELEMENT_BYTES = 255
+_CACHED_TEMPLATES = 100
 
 _PLACEHOLDERS = ("topic", "fields", "time")
 _ALLOWED_TEMPLATE = "a relative path of {topic}, {fields}, {time} and plain names, such as " + DEFAULT_TEMPLATE
@@ -64,7 +66,14 @@ def parse_template(text: str, key: str = "path_template") -> PathTemplate:
         ConfigError: no `{time}`, an unknown placeholder, `{fields}` that is only a part of an element, an absolute
             path, or an element that is empty, `.`, `..` or invisible to Hadoop readers.
     """
-    trimmed = text.rstrip("/") if isinstance(text, str) else ""
+    if not isinstance(text, str):
+        raise ConfigError(key, text, _ALLOWED_TEMPLATE, "it is empty, or no text")
+    return _parsed(text, key)
+
+
+@functools.lru_cache(_CACHED_TEMPLATES)
+def _parsed(text: str, key: str) -> PathTemplate:
+    trimmed = text.rstrip("/")
     parts: list[tuple[str | None, str]] = []
     at = 0
     for match in _PART.finditer(trimmed):

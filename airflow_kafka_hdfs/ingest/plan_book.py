@@ -98,8 +98,9 @@ def live_plans(ctx: Context, view: LogView) -> list[tuple[Plan, dict[PartitionKe
         state = standing(view, plan)
         if state.is_open and ctx.run_states.is_alive(plan.run) is not False:
             ranges: dict[PartitionKey, Ranges] = {}
+            units = plan.units
             for unit in state.undecided:
-                for key, spans in plan.units[unit].ranges().items():
+                for key, spans in units[unit].ranges().items():
                     ranges[key] = ranges.get(key, Ranges()) | spans
             result.append((plan, ranges))
     return result

@@ -56,6 +56,10 @@ class PartitionKey:
         """Where Kafka is asked for it."""
         return TopicPartition(self.topic, self.partition)
 
+    def __hash__(self) -> int:
+        """Of what nearly always tells keys apart: maps of 10,000 of them are made all the time."""
+        return hash((self.topic, self.partition))
+
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]"
 

@@ -9,7 +9,7 @@ from airflow_kafka_hdfs.exceptions import DecodeError
 from airflow_kafka_hdfs.ingest.choices import OnNull, OnSchemaChange
 from airflow_kafka_hdfs.ingest.config import IngestConfig
 from airflow_kafka_hdfs.ingest.context import Sources
-from airflow_kafka_hdfs.ingest.outfitting import make_route
+from airflow_kafka_hdfs.ingest.outfitting import make_route, pinned_config
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.quarantine_reading import BadRecord
 from airflow_kafka_hdfs.ingest.reasons import UnitReason
@@ -65,7 +65,7 @@ def decoded(
         topic = bad.record.topic
         if topic not in routes:
             context = UserContext(topic, metrics, Events(topic, metrics))
-            routes[topic] = make_route(sources, plan, topic, config.topic(topic), context)
+            routes[topic] = make_route(sources, plan, topic, pinned_config(plan, topic), config.topic(topic), context)
         try:
             yield Decoded(record=bad, outputs=_outputs(routes[topic], bad), times=routes[topic].placing.times)
         except DecodeError as error:

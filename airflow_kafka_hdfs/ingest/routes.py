@@ -37,7 +37,7 @@ from airflow_kafka_hdfs.ingest.encoding import (
 from airflow_kafka_hdfs.ingest.eventtime import EventTime
 from airflow_kafka_hdfs.ingest.placing import Place, Placing, parse_fields, parse_template
 from airflow_kafka_hdfs.ingest.settings import TopicConfig
-from airflow_kafka_hdfs.ingest.timepath import TimePath, load_zone, parse_pattern
+from airflow_kafka_hdfs.ingest.timepath import time_path
 from airflow_kafka_hdfs.ingest.usercode import Conversion, UserContext
 from airflow_kafka_hdfs.ingest.writer_schemas import FileSchema, SchemaBook, WriterSchema
 from airflow_kafka_hdfs.ingest.writers.columns import ParquetSinks
@@ -139,7 +139,7 @@ class Route:
             parts.topic,
             parse_template(config.path_template),
             parse_fields(config.partition_fields),
-            TimePath(parse_pattern(config.path_pattern), load_zone(config.timezone)),
+            time_path(config.path_pattern, config.timezone),
             lenient=config.value_format is ValueFormat.JSON,
         )
         self.decoder = self._decoder()

@@ -242,8 +242,18 @@ class TimeFolder:
         return self.start.replace(tzinfo=None).isoformat(timespec="seconds")  # strftime writes the year 800 as 3 digits
 
 
+@functools.lru_cache(_CACHED_PATTERNS)
+def time_path(pattern: str, timezone: str) -> TimePath:
+    """The folders of a pattern in a zone; all topics of a process share what is remembered of them.
+
+    Raises:
+        ConfigError: see `parse_pattern` and `load_zone`.
+    """
+    return TimePath(parse_pattern(pattern), load_zone(timezone))
+
+
 class TimePath:
-    """Folders of instants, remembered.
+    """Folders of instants, remembered. Threads may share one.
 
     Where clocks are set back, both passes of the repeated hour share their folder; where they are set forward, a folder
     whose beginning was left out starts at the moment of the change.
@@ -307,8 +317,10 @@ class TimePath:
         Raises:
             DecodeError: as `folder`.
         """
-        if step in self._steps:
+        try:
             return self._steps[step]
+        except KeyError:
+            pass
         if len(self._steps) >= _CACHED_FOLDERS:
             self._steps.clear()
             self._folders.clear()

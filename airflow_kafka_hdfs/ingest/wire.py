@@ -34,11 +34,14 @@ def encode(kind: str, record: object) -> bytes:
         record: a dataclass of `records` or `plans`.
     """
     body = {**to_plain(record), "record": kind, "format": FORMAT}
-    # The digest is one more field in the order of names: what stands before and after it is written once.
-    before = _dump({name: value for name, value in body.items() if name < _DIGEST})[1:-1]
-    after = _dump({name: value for name, value in body.items() if name > _DIGEST})[1:-1]
-    digest = bytes_digest(b"{" + b",".join(part for part in (before, after) if part) + b"}")
-    return b"{" + b",".join(part for part in (before, _digest_field(digest), after) if part) + b"}\n"
+    data = _dump(body)
+    # The digest is one more field in the order of names; `format` and `record` stand behind it always.
+    behind = f'"{min(name for name in body if name > _DIGEST)}":'.encode()
+    at = data.find(behind)
+    if data.find(behind, at + 1) >= 0:  # a name or text further in looks the same
+        before = _dump({name: value for name, value in body.items() if name < _DIGEST})
+        at = len(before) if len(before) > len(b"{}") else 1
+    return b"%b%b,%b\n" % (data[:at], _digest_field(bytes_digest(data)), data[at:])
 
 
 def decode(path: str, kind: str, cls: type[T], data: bytes) -> T:
@@ -105,24 +108,8 @@ def bytes_digest(data: bytes) -> str:
 def to_plain(value: Any) -> Any:
     """A record as plain JSON values; fields in order, ranges as lists of pairs."""
     kind: Any = type(value)
-    if kind in _PLAIN:  # nearly every value of a record: a plan of 10,000 partitions has a million
-        return value
-    if kind is Ranges:
-        return value.to_json()
-    if kind is tuple or kind is list:
-        return [item if type(item) in _PLAIN else to_plain(item) for item in value]
-    fields = _fields_of(kind)
-    if fields is not None:
-        names, values = fields
-        found = zip(names, values(value), strict=True)
-        return {name: item if type(item) in _PLAIN else to_plain(item) for name, item in found}
-    if isinstance(value, StrEnum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [to_plain(item) for item in value]
-    return value
+    # Nearly every value of a record is plain: a plan of 10,000 partitions has a million.
+    return value if kind in _PLAIN else _writer(kind)(value)
 
 
 def from_plain(cls: type[T], body: Mapping[str, Any]) -> T:
@@ -139,14 +126,30 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 @functools.cache
-def _fields_of(cls: type[Any]) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]] | None:
-    """Names of a dataclass's fields and a function that gets all of them, None for other types."""
-    if not dataclasses.is_dataclass(cls):
-        return None
+def _writer(kind: Any) -> Callable[[Any], Any]:
+    """A function that makes plain JSON values of the values of a type."""
+    if kind is Ranges:
+        return Ranges.to_json
+    if dataclasses.is_dataclass(kind):
+        return _dataclass_writer(kind)
+    if issubclass(kind, StrEnum):
+        return str
+    if issubclass(kind, Mapping):
+        return lambda value: {str(key): to_plain(item) for key, item in value.items()}
+    if issubclass(kind, tuple | list):
+        return lambda value: [item if type(item) in _PLAIN else to_plain(item) for item in value]
+    return lambda value: value
+
+
+def _dataclass_writer(cls: Any) -> Callable[[Any], Any]:
     names = _fields(cls)
-    if len(names) > 1:
-        return names, operator.attrgetter(*names)
-    return names, lambda value: tuple(getattr(value, name) for name in names)
+    values = operator.attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, name) for name in names]
+
+    def write(record: Any) -> dict[str, Any]:
+        found = zip(names, values(record), strict=True)
+        return {name: item if type(item) in _PLAIN else to_plain(item) for name, item in found}
+
+    return write
 
 
 @functools.cache
@@ -162,7 +165,7 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return _dataclass_reader(hint)
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return hint
+        return _enum_reader(hint)
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is types.UnionType or origin is typing.Union:
         (inner,) = (arg for arg in args if arg is not type(None))
@@ -170,16 +173,26 @@ def _reader(hint: Any) -> Callable[[Any], Any]:
         return lambda value: None if value is None else read(value)
     if origin is tuple and args[-1] is Ellipsis:
         item = _reader(args[0])
-        return lambda value: tuple(item(element) for element in value)
+        return lambda value: tuple([item(element) for element in value])
     if origin is tuple:
         readers = [_reader(arg) for arg in args]
-        return lambda value: tuple(read(element) for read, element in zip(readers, value, strict=True))
+        return lambda value: tuple([read(element) for read, element in zip(readers, value, strict=True)])
     if isinstance(origin, type) and issubclass(origin, Mapping):
         key, item = args[0], _reader(args[1])
         return lambda value: {key(name): item(element) for name, element in value.items()}
     if hint in _LEAVES:
         return _leaf_reader(hint)
     return lambda value: value
+
+
+def _enum_reader(hint: type[StrEnum]) -> Callable[[Any], Any]:
+    members: dict[Any, StrEnum] = {member.value: member for member in hint}
+
+    def read(value: Any) -> StrEnum:
+        found = members.get(value)
+        return hint(value) if found is None else found
+
+    return read
 
 
 def _read_ranges(value: Any) -> Ranges:
@@ -207,19 +220,16 @@ def _leaf_reader(hint: type) -> Callable[[Any], Any]:
 
 def _dataclass_reader(cls: type) -> Callable[[Any], Any]:
     hints = typing.get_type_hints(cls)
-    readers = {name: _reader(hints[name]) for name in _fields(cls)}
     # Most fields are as JSON has them: no call for those.
-    plain = {name: _LEAVES[hints[name]] for name in readers if hints[name] in _LEAVES}
-    none: tuple[type, ...] = ()
+    fields = {name: (_LEAVES.get(hints[name], ()), _reader(hints[name])) for name in _fields(cls)}
 
     def read(body: Mapping[str, Any]) -> Any:
-        return cls(
-            **{
-                name: value if type(value) in plain.get(name, none) else readers[name](value)
-                for name, value in body.items()
-                if name in readers
-            }
-        )
+        values = {}
+        for name, value in body.items():
+            field = fields.get(name)
+            if field is not None:
+                values[name] = value if type(value) in field[0] else field[1](value)
+        return cls(**values)
 
     return read
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -63,6 +64,19 @@ def test_the_digest_is_of_the_fields_and_not_of_their_spelling():
     assert wire.decode("0", "commit", Commit, spelled) == wire.decode("0", "commit", Commit, data)
     with pytest.raises(CorruptStateError, match="does not fit"):
         wire.decode("0", "commit", Commit, spelled.replace(b'"start": 0', b'"start": 7'))
+
+
+@pytest.mark.parametrize("text", ['"dropped":', ',"dropped":[],"files":', "digest", '"'])
+def test_fields_stand_in_the_order_of_their_names_whatever_is_in_them(text: str):
+    job = Job()
+    job.start(A)
+    commit = wire.decode("0", "commit", Commit, job.store.get(job.ctx.log.paths.commit(0)) or b"")
+    commit = dataclasses.replace(commit, attempt=text, metrics={"dropped": {text: 1}, "digest": ""})
+    data = wire.encode("commit", commit)
+    names = list(json.loads(data))
+    assert names == sorted(names)
+    assert "digest" in names
+    assert wire.decode("0", "commit", Commit, data) == commit
 
 
 def test_what_was_read_once_is_not_read_again():
