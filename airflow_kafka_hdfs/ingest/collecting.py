@@ -77,7 +77,7 @@ def collect(
     view, times = read_times(ctx, old)
     due = [plan for plan in old if is_old(ctx, times.of_plan(view, plan), grace)][:most]
     aborted: list[str] = []
-    settled: list[str] = []
+    finished: list[Plan] = []
     for plan in due:
         state = standing(view, plan)
         alive = ctx.run_states.is_alive(plan.run)
@@ -88,15 +88,15 @@ def collect(
             if not dry_run:
                 view = ctx.log.read(since=plan.log_head, known=abort_plan(ctx, plan, why))
                 state = standing(view, plan)
-        newest = max(other.counter for other in plans if other.key == plan.key)
-        # A run finds its plans by counting up, so the newest goes first; the others follow in later passes.
-        if plan.counter == newest and all(_is_published(ctx, commit) for commit in state.commits):
-            settled.append(plan.plan)
-            if not dry_run:
-                _delete(ctx, plan)
+        if all(_is_published(ctx, commit) for commit in state.commits):
+            finished.append(plan)
+    settled = _newest_first(finished, plans)
+    if not dry_run:
+        for plan in settled:
+            _delete(ctx, plan)
     return Collected(
         aborted=tuple(aborted),
-        plans=tuple(settled),
+        plans=tuple(plan.plan for plan in settled),
         staging=tuple(_orphans(ctx, folders, known, max(grace, ORPHAN_GRACE), dry_run=dry_run)),
         superseded=tuple(_superseded(ctx, view, times, grace, most, dry_run=dry_run)),
     )
@@ -129,6 +129,19 @@ def read_times(ctx: Context, plans: list[Plan]) -> tuple[LogView, LogTimes]:
     heads = [max(plan.log_head - 1, -1) for plan in plans]
     view = ctx.log.read(since=min(heads, default=None))
     return view, LogTimes(view)
+
+
+def _newest_first(finished: list[Plan], plans: list[Plan]) -> list[Plan]:
+    """What may go of finished plans. A run finds its plans by counting up, so none goes before a newer one of its."""
+    counters: dict[str, list[int]] = {}
+    for plan in sorted(plans, key=lambda plan: plan.counter):
+        counters.setdefault(plan.key, []).append(plan.counter)
+    going = []
+    for plan in sorted(finished, key=lambda plan: plan.counter, reverse=True):
+        if counters[plan.key][-1] == plan.counter:
+            counters[plan.key].pop()
+            going.append(plan)
+    return going
 
 
 def _is_published(ctx: Context, commit: Commit) -> bool:

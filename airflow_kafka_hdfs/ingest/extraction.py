@@ -301,8 +301,12 @@ class _Attempt:
             return Extraction(manifest=manifest, read=True, made=True, gone=gone, events=events)
         log.info("another attempt was faster: its manifest %s counts, this staging goes", path)
         self._delete_staging()
-        winner = manifests(self.ctx, self.plan, self.task)[self.k]
-        return Extraction(manifest=winner, read=True, gone=gone, events=events)
+        made = manifests(self.ctx, self.plan, self.task)
+        if len(made) > self.k:
+            return Extraction(manifest=made[self.k], read=True, gone=gone, events=events)
+        # The plan was settled since, and its manifests were cleaned away with it.
+        _refuse_ended(self.plan, standing(self.ctx.log.read(since=self.plan.log_head), self.plan))
+        return Extraction(manifest=None, gone=gone)
 
     def _delete_staging(self) -> None:
         """Best effort: what stays is the collector's."""

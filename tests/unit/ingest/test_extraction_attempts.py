@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 
@@ -16,6 +17,7 @@ from airflow_kafka_hdfs.exceptions import (
 )
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy, commit_plan
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, manifests
+from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.publishing import roll_forward_all
 from airflow_kafka_hdfs.ingest.reading import ReadOptions, Stopped
 from airflow_kafka_hdfs.ingest.records import Manifest, Outcome
@@ -101,6 +103,45 @@ def test_a_unit_whose_rest_went_back_reads_nothing_and_says_where():
     with pytest.raises(PlanEndedError, match="topic bad: the rest went back in commit 0: clear `plan` or wait for"):
         task.run(plan)
     assert len(task.readers) == 1
+
+
+class CleanedStore(InMemoryStore):
+    """Somebody settles a plan and cleans it away between an attempt's lost race and its look at the winner."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settle: Callable[[], object] = lambda: None
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        made = super().put_if_absent(path, data)
+        if not made and path.startswith("units/"):
+            self.settle()
+            self.delete(path.rpartition("/")[0], recursive=True)
+        return made
+
+
+def test_an_attempt_whose_plan_was_committed_and_cleaned_away_by_a_faster_one_does_no_more():
+    task, plan, store = _overtaken()
+    store.settle = lambda: commit_plan(task.context(), plan, CommitPolicy())
+    done = task.run(plan)
+    assert (done.manifest, done.made, done.faults) == (None, False, [])
+
+
+def test_an_attempt_whose_plan_was_ended_and_cleaned_away_meanwhile_says_so():
+    task, plan, store = _overtaken()
+    store.settle = lambda: abort_plan(task.context(), plan, "its run looked dead")
+    with pytest.raises(PlanEndedError, match="was ended by commit 0 .its run looked dead"):
+        task.run(plan)
+
+
+def _overtaken() -> tuple[Task, Plan, CleanedStore]:
+    store = CleanedStore()
+    task = Task(store=store)
+    task.topic()
+    task.cluster.produce("events", 0, b"x", timestamp=MORNING)
+    plan = task.plan()
+    on_poll(task, 1, lambda: task.run(plan))
+    return task, plan, store
 
 
 def test_a_task_that_is_committed_whole_is_left_alone_when_cleared():

@@ -162,6 +162,25 @@ def test_settled_plans_go_once_their_last_record_is_older_than_the_grace_and_the
         del RUNS.alive["done"]
 
 
+def test_all_plans_of_a_run_that_is_gone_go_in_one_pass_the_newest_first():
+    job = Job(run="command")
+    job.start(A)
+    plans = [job.plan([(A, low, low + 5)]) for low in (0, 5, 10)]
+    deleted: list[str] = []
+    delete = job.store.delete
+    job.store.delete = lambda path, **how: (deleted.append(path), delete(path, **how))[1]
+    later = Job(job.store, run="later")
+    RUNS.alive["command"] = False
+    try:
+        done = collect(later.ctx, grace=timedelta(seconds=-1))
+    finally:
+        del RUNS.alive["command"]
+    assert set(done.aborted) == set(done.plans) == {plan.plan for plan in plans}
+    paths = [job.ctx.log.paths.plan(plan.key, plan.counter) for plan in reversed(plans)]
+    assert [path for path in deleted if path in paths] == paths
+    assert own_plans(job.ctx) == []
+
+
 def test_superseded_files_are_as_young_as_the_record_before_theirs():
     job = Job()
     job.start(A)
