@@ -14,7 +14,8 @@ from airflow_kafka_hdfs.ingest.requests import PlanRequest
 from airflow_kafka_hdfs.ingest.settings import Limits
 from tests.fakes.recall import remembered_records
 from tests.fakes.runtime import START
-from tests.simulation.world import TOPIC, Variant, World, check_errors
+from tests.simulation.plain import plain_values
+from tests.simulation.world import STRANGER, TOPIC, Variant, World, check_errors
 
 VARIANTS = (
     Variant(crash_share=0.0),
@@ -29,10 +30,14 @@ Body = Callable[[], None]
 
 @contextmanager
 def small_world() -> Iterator[None]:
-    """Checkpoints after a few commits, so that short histories have some; records decoded once, for speed."""
+    """Checkpoints after a few commits, so that short histories have some.
+
+    For speed records are decoded once, and values are made without their guard.
+    """
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(log, "CHECKPOINT_EVERY", 3))
-        stack.enter_context(remembered_records())
+        stack.enter_context(remembered_records(most=500))
+        stack.enter_context(plain_values())
         yield
 
 
@@ -52,7 +57,10 @@ def simulate(seed: int) -> World:
     world = World(seed, variant, {"publish_policy": policy, "value_format": formats[0], "file_format": formats[1]})
     world.bad_share = chance.choice((0.0, 0.0, 0.3)) if formats[0] == "json" else 0.0
     _history(world, chance)
-    for name, body in chance.sample(_actors(world, chance), chance.randint(2, 4)):
+    actors = chance.sample(_actors(world, chance), chance.randint(2, 4))
+    special = _special_actors(world, random.Random(f"special/{seed}"))
+    actors[: len(special)] = special
+    for name, body in actors:
         world.scheduler.spawn(name, body)
     world.scheduler.run()
     check_errors(world)
@@ -110,15 +118,27 @@ def _replacing(past: PlanRequest) -> PlanRequest:
     return PlanRequest(range_start=past.range_start, range_end=past.range_end, replace=True)
 
 
+def _special_actors(world: World, chance: random.Random) -> list[tuple[str, Body]]:
+    """Now and then: actors that meet their like, or leave little to the others."""
+    if world.bad_share and chance.random() < 0.5:
+        return [("replayer", world.replayer()), ("replayer again", world.replayer())]
+    kind = chance.random()
+    if kind < 0.1:
+        return [(name, world.run(name, tries=2, pipeline=STRANGER)) for name in ("stranger", "stranger again")]
+    if kind < 0.2:
+        return [("reset", world.resetting("reset", chance.choice(("latest", "earliest"))))]
+    return []
+
+
 def _kafka(world: World, denies: bool) -> Body:
-    """Producers go on, transactions end, and for a while nobody may read."""
+    """Producers go on, transactions end, and for a while nobody may read, or even look."""
 
     def body() -> None:
         for _ in range(world.random.randint(1, 12)):
             world.scheduler.pause("kafka")
         world.produce(2)
         if denies:
-            world.cluster.deny(TOPIC, read_only=True)
+            world.cluster.deny(TOPIC, read_only=world.random.random() < 0.7)
         for _ in range(world.random.randint(1, 12)):
             world.scheduler.pause("kafka")
         world.end_transactions()

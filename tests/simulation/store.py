@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 from airflow_kafka_hdfs.exceptions import StoreRefusedError, StoreUnavailableError
@@ -40,11 +41,16 @@ class Disk:
         self.files: dict[str, bytes] = {}
         self.times: dict[str, float] = {}
         self.visible: dict[Id, str] = {}
-        self.commits: dict[int, dict] = {}
+        self.logs: dict[str, dict[int, dict]] = {}
         self.listed: dict[str, int] = {}
         self.staged: dict[str, str] = {}
         self.superseded: set[str] = set()
         self.claims: dict[tuple[str, str, int], dict[str, tuple[int, int, str]]] = {}
+
+    @property
+    def commits(self) -> list[dict]:
+        """The records of all logs."""
+        return [record for log in self.logs.values() for record in log.values()]
 
     # changes
 
@@ -82,11 +88,12 @@ class Disk:
     def _commit(self, path: str, data: bytes) -> None:
         record = json.loads(data)
         number = record["number"]
-        if number in self.commits:
+        log = self.logs.setdefault(path.partition("/commits/")[0], {})
+        if number in log:
             raise Violation(f"commit {number} was written twice")
-        if number and number - 1 not in self.commits:
+        if number and number - 1 not in log:
             raise Violation(f"commit {number} was written before commit {number - 1}")
-        self.commits[number] = record
+        log[number] = record
         for item in record["superseded"]:
             self.superseded.add(item["path"])
         for entry in record["files"]:
@@ -100,7 +107,7 @@ class Disk:
             return
         if path not in self.listed:
             raise Violation(f"a file is visible that no record names: {path}")
-        for record in records(path, data):
+        for record in records(data):
             if record in self.visible:
                 raise Violation(f"{record} is visible twice: in {self.visible[record]} and in {path}")
             self.visible[record] = path
@@ -109,7 +116,7 @@ class Disk:
         if not path.startswith(ROOT):
             if path not in self.superseded:
                 raise Violation(f"a live file was taken away: {path}")
-            for record in records(path, data):
+            for record in records(data):
                 self.visible.pop(record, None)
 
     def _stands(self, source: str) -> None:
@@ -121,11 +128,28 @@ class Disk:
         return staged in self.files or target in self.files or target in self.superseded
 
 
-def records(path: str, data: bytes) -> Iterator[Id]:
+def records(data: bytes) -> list[Id]:
     """(topic, partition, offset) of each line of a visible file."""
-    for line in data.splitlines():
-        with_identity = json.loads(line)
-        yield with_identity["t"], with_identity["p"], with_identity["o"]
+    return [_identity(line) for line in data.splitlines()]
+
+
+@functools.cache
+def _identity(line: bytes) -> Id:
+    with_identity = json.loads(line)
+    return with_identity["t"], with_identity["p"], with_identity["o"]
+
+
+class Chance:
+    """A generator that is seeded when it is first asked for: that takes a while, and few processes ever ask."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._made: random.Random | None = None
+
+    def __call__(self) -> random.Random:
+        if self._made is None:
+            self._made = random.Random(self._seed)
+        return self._made
 
 
 class SimulatedStore(Store):
@@ -135,7 +159,7 @@ class SimulatedStore(Store):
         disk: shared by all.
         prefix: path of the root on the disk.
         pause: called before each call.
-        chance: seeded; decides on lost answers, torn writes and stale listings.
+        chance: decides on lost answers, torn writes and stale listings.
         lost_answers: share of changing calls whose answer is lost after they took effect.
         stale_listings: share of listings that miss the newest file, if it is younger than `LONGEST_LAG`.
         copies: nothing can be renamed, as in object stores: a file is put under its new name if there is none, then its
@@ -146,7 +170,7 @@ class SimulatedStore(Store):
         self,
         disk: Disk,
         pause: Callable[[str], None],
-        chance: random.Random,
+        chance: Chance,
         *,
         prefix: str = "",
         lost_answers: float = 0.0,
@@ -188,8 +212,9 @@ class SimulatedStore(Store):
         self._pause("list")
         start = f"{self._prefix}{path}/" if path else self._prefix
         found: dict[str, FileStatus] = {}
+        skip = len(start)
         for name in [name for name in self._disk.files if name.startswith(start)]:
-            head, is_deeper, _ = name[len(start) :].partition("/")
+            head, is_deeper, _ = name[skip:].partition("/")
             child = f"{path}/{head}" if path else head
             if is_deeper:
                 if child not in found:
@@ -197,7 +222,7 @@ class SimulatedStore(Store):
             else:
                 size, modified = len(self._disk.files[name]), self._disk.times[name]
                 found[child] = FileStatus(path=child, size=size, modified=modified)
-        if found and self._stale and self._chance.random() < self._stale:
+        if found and self._stale and self._chance().random() < self._stale:
             newest = max(found, key=lambda child: found[child].modified or 0.0)
             made = found[newest].modified
             if made is None or self._disk.clock() - made < LONGEST_LAG:  # nobody knows when a folder was made
@@ -243,7 +268,7 @@ class SimulatedStore(Store):
             self._disk.remove(name)
 
     def _maybe_lose(self, action: str, path: str) -> None:
-        if self._lost and self._chance.random() < self._lost:
+        if self._lost and self._chance().random() < self._lost:
             raise StoreUnavailableError(action, path, "the answer was lost after success")
 
 
@@ -267,7 +292,7 @@ class _Writer(StagedWriter):
             self._store._disk.files[self._path] = bytes(self._data)
 
     def _torn(self) -> None:
-        cut = self._store._chance.randrange(len(self._data) + 1)
+        cut = self._store._chance().randrange(len(self._data) + 1)
         if self._path in self._store._disk.files:
             self._store._disk.files[self._path] = bytes(self._data[:cut])
 

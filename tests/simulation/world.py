@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import json
 import random
-from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
-from airflow_kafka_hdfs.exceptions import PlanEndedError, PlanningError, Transient
+from airflow_kafka_hdfs.exceptions import OwnedElsewhereError, PlanEndedError, PlanningError, Transient
 from airflow_kafka_hdfs.ingest.bulk import bulk_steps
 from airflow_kafka_hdfs.ingest.collecting import collect
 from airflow_kafka_hdfs.ingest.committing import commit_plan
@@ -41,11 +41,14 @@ from airflow_kafka_hdfs.ingest.steering import carry_out, start_points
 from airflow_kafka_hdfs.ingest.usercode import UserRecord
 from airflow_kafka_hdfs.model import RunRef, TopicPartition
 from tests.fakes.kafka import FakeCluster, FakeTransaction
-from tests.fakes.runtime import KnownRuns, ManualClock, ManualStop, RecordedProgress, SeededIds, SerialWorkers
+from tests.fakes.runtime import START, KnownRuns, ManualClock, ManualStop, RecordedProgress, SeededIds, SerialWorkers
 from tests.simulation.scheduler import Scheduler
-from tests.simulation.store import Disk, Ended, SimulatedStore, Violation
+from tests.simulation.store import Chance, Disk, Ended, SimulatedStore, Violation
 
 TOPIC = "events"
+PIPELINES = (PIPELINE, STRANGER) = ("p", "q")
+"""Of one destination; the second one is after the same topic in some seeds."""
+
 BAD = b"\xff"
 HOUR = timedelta(hours=1)
 FAST = bulk_steps(tiers.choose())
@@ -87,18 +90,18 @@ class World:
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
         self.clock = ManualClock()
-        self.disk = Disk(lambda: self.clock.now().timestamp())
+        self.disk = Disk(lambda: START.timestamp() + self.clock.monotonic())
         self.scheduler = Scheduler(self.seed, self.variant.crash_share, self.variant.stickiness)
         self.cluster = FakeCluster(clock=self.clock, on_call=self._pause)
         self.runs = KnownRuns()
         self.copies = self.variant.copies
         self.quiet = False
         self._actors = 0
-        self.events: Counter[int] = Counter()
+        self.events: set[tuple[str, int]] = set()
         self.partitions = self.random.choice((1, 2, 3))
         self.cluster.create_topic(TOPIC, self.partitions)
-        self.config = _config(tuple(sorted(self.arguments.items())))
-        self.mended = _mended(tuple(sorted(self.arguments.items())))
+        self.given = tuple(sorted(self.arguments.items()))
+        self.config = _config(PIPELINE, self.given)
         self.bad_share = 0.0
         self.transactions: list[FakeTransaction] = []
 
@@ -136,10 +139,10 @@ class World:
             end = self.cluster._log(TopicPartition(TOPIC, partition)).end
             self.cluster.compact(TOPIC, partition, *(o for o in range(end) if self.random.random() < 0.3))
 
-    def ports(self, run_id: str) -> tuple[Context, Sources]:
+    def ports(self, run_id: str, pipeline: str = PIPELINE) -> tuple[Context, Sources]:
         """Ports of one more process."""
         self._actors += 1
-        chance = random.Random(f"{self.seed}/{self._actors}")
+        chance = Chance(f"{self.seed}/{self._actors}")
 
         def store(prefix: str) -> SimulatedStore:
             return SimulatedStore(
@@ -152,8 +155,8 @@ class World:
                 copies=self.copies,
             )
 
-        home = DataPaths("p").home
-        log = CommitLog(store(f"{home}/"), store(""), SerialWorkers(), "p")
+        home = DataPaths(pipeline).home
+        log = CommitLog(store(f"{home}/"), store(""), SerialWorkers(), pipeline)
         ctx = Context(
             log=log,
             run=RunRef(dag_id="d", run_id=run_id),
@@ -179,6 +182,7 @@ class World:
         tries: int = 1,
         limits: Limits = Limits(),  # noqa: B008 - frozen
         looks_alive: bool = True,
+        pipeline: str = PIPELINE,
     ) -> Callable[[], None]:
         """A whole run in one process, each step with its retries; ends early when a step gives up.
 
@@ -188,9 +192,21 @@ class World:
 
         def body() -> None:
             self.runs.alive[run_id] = looks_alive
-            ctx, sources = self.ports(run_id)
-            plan = self._tried(tries, lambda: make_plan(ctx, sources, self.config, request or PlanRequest()).plan)
+            ctx, sources = self.ports(run_id, pipeline)
+            config = _config(pipeline, self.given)
+            plan = self._tried(tries, lambda: make_plan(ctx, sources, config, request or PlanRequest()).plan)
             self._work(plan, run_id, tries, limits)
+
+        return body
+
+    def resetting(self, run_id: str, to: str) -> Callable[[], None]:
+        """A run that is asked to move the start point before it plans."""
+
+        def body() -> None:
+            ctx, _ = self.ports(run_id)
+            # It would set the first start point, and nobody was promised anything below that.
+            reset = {TOPIC: to} if ctx.log.read().state.topics else {}
+            self.run(run_id, PlanRequest.of({"reset": reset}))()
 
         return body
 
@@ -202,20 +218,20 @@ class World:
                 if not isinstance(error, Transient | PlanEndedError):
                     raise
                 # The task is red; `publish` follows all the same.
-        ctx, _ = self.ports(run_id)
+        ctx, _ = self.ports(run_id, plan.pipeline)
         policy = self.config.commit_policy([TOPIC])
 
         def publish() -> None:
             done = finish(ctx, plan, policy, grace=self.config.gc_grace)
             numbers = [commit.number for commit in done.to_announce]
-            self.events.update(numbers)
+            self.events.update((plan.pipeline, number) for number in numbers)
             announce(ctx, numbers)
 
         self._tried(tries, publish)
         judge(ctx, plan, wait=False)
 
     def _extraction(self, plan: Plan, run_id: str, task: int, limits: Limits) -> Callable[[], object]:
-        ctx, sources = self.ports(run_id)
+        ctx, sources = self.ports(run_id, plan.pipeline)
         return lambda: extract(ctx, sources, plan, task, self.options(limits))
 
     def options(self, limits: Limits) -> ExtractOptions:
@@ -272,13 +288,14 @@ class World:
 
         return body
 
-    def replayer(self) -> Callable[[], None]:
+    def replayer(self, pipeline: str = PIPELINE) -> Callable[[], None]:
         """Somebody at the command line takes bad records in, with a decoder that knows them by now."""
 
         def body() -> None:
-            ctx, sources = self.ports("replayer")
-            draft = draft_replay(ctx, sources, self.mended, Choice())
-            replay(ctx, sources, self.mended, StandardCodecs(), draft.names, "simulated")
+            ctx, sources = self.ports("replayer", pipeline)
+            mended = _mended(pipeline, self.given)
+            draft = draft_replay(ctx, sources, mended, Choice())
+            replay(ctx, sources, mended, StandardCodecs(), draft.names, "simulated")
 
         return body
 
@@ -304,23 +321,37 @@ class World:
         self.end_transactions()
         self.cluster.allow(TOPIC)
         self.clock.advance(timedelta(days=2).total_seconds())
-        self.run("settle")()
+        owner = self._owner()
+        self.run("settle", pipeline=owner)()
+        self._settle_losers(owner)
         before = len(self.disk.commits)
         if self.bad_share:
-            self.replayer()()
+            self.replayer(owner)()
         if len(self.disk.commits) > before:
-            self.run("settle again")()  # which sends the events of the replay
-        self._check_records()
-        ctx, _ = self.ports("settle")
-        self._check_log(ctx)
-        for _ in range(len(self.scheduler.actors)):
-            collect(ctx, grace=self.config.gc_grace)  # of several plans of one run each pass takes the newest
+            self.run("settle again", pipeline=owner)()  # which sends the events of the replay
+        self._check_records(owner)
+        self._check_log(owner)
+        for pipeline in PIPELINES:
+            ctx, _ = self.ports("settle", pipeline)
+            collect(ctx, grace=self.config.gc_grace)
         leftovers = [path for path in self.disk.files if "/staging/" in path]
         if leftovers:
             raise Violation(f"staging was not cleaned: {leftovers}")
 
-    def _check_records(self) -> None:
-        given_up = self._given_up()
+    def _owner(self) -> str:
+        """The pipeline that has the topic; where none was so lucky, ours will be."""
+        data = self.disk.files.get(DataPaths(PIPELINE).owner(TOPIC))
+        return PIPELINE if data is None else str(json.loads(data)["pipeline"])
+
+    def _settle_losers(self, owner: str) -> None:
+        """A pipeline that came too late gets no part of the topic, however often it tries."""
+        for pipeline in PIPELINES:
+            if pipeline != owner and DataPaths(pipeline).home in self.disk.logs:
+                with suppress(OwnedElsewhereError):
+                    self.run("settle late", pipeline=pipeline)()
+
+    def _check_records(self, owner: str) -> None:
+        given_up = self._given_up(owner)
         committed = {(TOPIC, record.partition, record.offset) for record in self.cluster.committed(TOPIC)}
         wanted = {
             (TOPIC, record.partition, record.offset)
@@ -334,32 +365,33 @@ class World:
         if extra:
             raise Violation(f"visible, but not in Kafka: {extra}")
 
-    def _given_up(self) -> dict[int, Ranges]:
+    def _given_up(self, owner: str) -> dict[int, Ranges]:
         """Offsets that the log says were skipped on somebody's word; what it is silent about has to be there."""
-        ctx, _ = self.ports("settle")
+        ctx, _ = self.ports("settle", owner)
         state = ctx.log.read().state
         return {key.partition: state.coverage[key].skipped for key in state.current.values()}
 
-    def _check_log(self, ctx: Context) -> None:
+    def _check_log(self, owner: str) -> None:
+        ctx, _ = self.ports("settle", owner)
         worse = [finding for finding in examine(ctx) if finding.severity is not Severity.NOTE]
         if worse:
             raise Violation(f"the doctor finds: {worse}")
         with_data = {
-            number
-            for number, commit in self.disk.commits.items()
+            (owner, commit["number"])
+            for commit in self.disk.commits
             if any(not entry["quarantine"] for entry in commit["files"])
         }
-        if silent := sorted(with_data - set(self.events)):
+        if silent := sorted(with_data - self.events):
             raise Violation(f"no events were sent of commits {silent}")
 
 
 @functools.cache
-def _config(arguments: tuple[tuple[str, Any], ...]) -> IngestConfig:
+def _config(pipeline: str, arguments: tuple[tuple[str, Any], ...]) -> IngestConfig:
     return IngestConfig.of(
         {
             "topics": [TOPIC],
             "destination": "sim://disk",
-            "pipeline_id": "p",
+            "pipeline_id": pipeline,
             "value_format": "json",
             "file_format": "jsonl",
             "bootstrap": "earliest",
@@ -377,11 +409,11 @@ def decode_mended(record: UserRecord) -> Any:
 
 
 @functools.cache
-def _mended(arguments: tuple[tuple[str, Any], ...]) -> IngestConfig:
+def _mended(pipeline: str, arguments: tuple[tuple[str, Any], ...]) -> IngestConfig:
     given = dict(arguments)
     if given.get("value_format", "json") == "json":
         given["value_format"] = decode_mended
-    return _config(tuple(sorted(given.items())))
+    return _config(pipeline, tuple(sorted(given.items())))
 
 
 def check_errors(world: World) -> None:
