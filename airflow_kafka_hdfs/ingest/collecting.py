@@ -70,12 +70,14 @@ def collect(
     Raises:
         CorruptStateError, StoreUnavailableError, StoreRefusedError: nothing was lost; a later pass goes on.
     """
+    # How far listings may lag is counted from when they are asked for, however long this pass takes after that.
+    now = ctx.clock.now()
     folders = _folders(ctx)
     plans = sorted(all_plans(ctx), key=lambda plan: plan.plan)
     known = {plan.plan for plan in plans}
-    old = [plan for plan in plans if plan.key != spare and is_old(ctx, plan.clock, grace)]
+    old = [plan for plan in plans if plan.key != spare and is_old(now, plan.clock, grace)]
     view, times = read_times(ctx, old)
-    due = [plan for plan in old if is_old(ctx, times.of_plan(view, plan), grace)][:most]
+    due = [plan for plan in old if is_old(now, times.of_plan(view, plan), grace)][:most]
     aborted: list[str] = []
     finished: list[Plan] = []
     for plan in due:
@@ -97,8 +99,8 @@ def collect(
     return Collected(
         aborted=tuple(aborted),
         plans=tuple(plan.plan for plan in settled),
-        staging=tuple(_orphans(ctx, folders, known, max(grace, ORPHAN_GRACE), dry_run=dry_run)),
-        superseded=tuple(_superseded(ctx, view, times, grace, most, dry_run=dry_run)),
+        staging=tuple(_orphans(folders, known, now, max(grace, ORPHAN_GRACE), dry_run=dry_run)),
+        superseded=tuple(_superseded(ctx, view, times, now, grace, most, dry_run=dry_run)),
     )
 
 
@@ -166,12 +168,12 @@ def _folders(ctx: Context) -> list[tuple[Store, FileStatus]]:
 
 
 def _orphans(
-    ctx: Context, folders: list[tuple[Store, FileStatus]], known: set[str], grace: timedelta, *, dry_run: bool
+    folders: list[tuple[Store, FileStatus]], known: set[str], now: datetime, grace: timedelta, *, dry_run: bool
 ) -> list[str]:
     """Staging and manifests of plans that have no record: left by a delete that died half-way, or by a late task."""
     found = set()
     for store, folder in folders:
-        if folder.name not in known and is_old(ctx, time_of_folder(folder), grace):
+        if folder.name not in known and is_old(now, time_of_folder(folder), grace):
             found.add(folder.name)
             if not dry_run:
                 store.delete(folder.path, recursive=True)
@@ -179,7 +181,7 @@ def _orphans(
 
 
 def _superseded(
-    ctx: Context, view: LogView, times: LogTimes, grace: timedelta, most: int, *, dry_run: bool
+    ctx: Context, view: LogView, times: LogTimes, now: datetime, grace: timedelta, most: int, *, dry_run: bool
 ) -> list[int]:
     found = []
     for folder in ctx.data.list(f"{ctx.log.data_paths.home}/superseded")[:most]:
@@ -189,7 +191,7 @@ def _superseded(
         before_and_it = [commit for commit, _ in ctx.log.records(range(max(number - 1, 0), number + 1))]
         commit = before_and_it[-1]
         time = max(times.at(number), *(item.clock for item in before_and_it), "")
-        if _is_published(ctx, commit) and is_old(ctx, time, grace):
+        if _is_published(ctx, commit) and is_old(now, time, grace):
             found.append(commit.number)
             if not dry_run:
                 ctx.data.delete(folder.path, recursive=True)
@@ -211,6 +213,6 @@ def time_of_folder(folder: FileStatus) -> str:
     return clock_text(seen)
 
 
-def is_old(ctx: Context, time: str, grace: timedelta) -> bool:
+def is_old(now: datetime, time: str, grace: timedelta) -> bool:
     """Whether a time, ISO, UTC, lies further back than the grace period; one that nobody knows never does."""
-    return "" < time < clock_text(ctx.clock.now() - grace)
+    return "" < time < clock_text(now - grace)

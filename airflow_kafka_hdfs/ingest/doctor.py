@@ -248,12 +248,13 @@ def _without_log(ctx: Context) -> list[Finding]:
 
 
 def _leftovers(ctx: Context, grace: timedelta) -> list[Finding]:
+    now = ctx.clock.now()
     plans = list(all_plans(ctx))
     view, times = read_times(ctx, plans)
     findings = []
     for plan in plans:
         dead = ctx.run_states.is_alive(plan.run) is False
-        if dead and is_old(ctx, times.of_plan(view, plan), grace) and standing(view, plan).is_open:
+        if dead and is_old(now, times.of_plan(view, plan), grace) and standing(view, plan).is_open:
             findings.append(
                 Finding(
                     severity=Severity.NOTE,
@@ -264,7 +265,7 @@ def _leftovers(ctx: Context, grace: timedelta) -> list[Finding]:
             )
     known = {plan.plan for plan in plans}
     for folder in ctx.data.list(f"{ctx.log.data_paths.home}/staging"):
-        if folder.name not in known and is_old(ctx, time_of_folder(folder), grace):
+        if folder.name not in known and is_old(now, time_of_folder(folder), grace):
             findings.append(
                 Finding(
                     severity=Severity.NOTE,

@@ -97,6 +97,26 @@ def test_a_stale_listing_of_plans_costs_no_staging_even_without_any_grace(monkey
     assert entry.staged in job.store.files()
 
 
+def test_a_stale_listing_costs_no_staging_however_long_the_pass_takes_after_it(monkeypatch: pytest.MonkeyPatch):
+    job = Job()
+    job.start(A)
+    plan = job.plan([(A, 0, 5)])
+    (entry,) = job.extract(plan, 0).units[0].files
+    commit_plan(job.ctx, plan, FULL)
+    listed = job.store.list
+    on_clock(job, 0.5)
+
+    def miss_plans(path: str) -> list[FileStatus]:
+        if path != job.ctx.log.paths.plans:
+            return listed(path)
+        job.ctx.clock.advance(7200)
+        return []
+
+    monkeypatch.setattr(job.store, "list", miss_plans)
+    assert collect(job.ctx, grace=timedelta(seconds=-1)).staging == ()
+    assert entry.staged in job.store.files()
+
+
 @pytest.mark.bug(105)
 def test_staging_without_a_plan_goes_once_no_listing_can_have_missed_its_plan():
     job = Job()
