@@ -30,8 +30,9 @@ ARG_PIPELINE_ID = Arg(("--pipeline-id",), help="with --destination: id of the pi
 ARG_STATE_URI = Arg(("--state-uri",), help="where the records are: alone, or beside --destination if elsewhere")
 ARG_STORAGE_CONN_ID = Arg(("--storage-conn-id",), help="connection of that URI; by default one by scheme")
 ARG_OUTPUT = Arg(("-o", "--output"), help="table or json", choices=("table", "json"), default="table")
-ARG_COUNT = Arg(("-n", "--number"), help="how many commits", type=int, default=20)
-ARG_RECORDS = Arg(("-n", "--number"), help="how many records", type=int, default=20)
+_NUMBER = cli_config.positive_int(allow_zero=False)
+ARG_COUNT = Arg(("-n", "--number"), help="how many commits", type=_NUMBER, default=20)
+ARG_RECORDS = Arg(("-n", "--number"), help="how many records", type=_NUMBER, default=20)
 ARG_DRY_RUN = Arg(("--dry-run",), help="required: show the plan, read and write nothing", action="store_true")
 ARG_VERBOSE = cli_config.ARG_VERBOSE
 

@@ -47,7 +47,8 @@ def quarantine_show(args: Namespace) -> None:
     from airflow_kafka_hdfs.operators.tables import table
 
     ctx, choice, codec = context_of(args), _choice(args), FastavroCodec()
-    files = quarantine_files(ctx.log.read(since=-1), choice)
+    everything = quarantine_files(ctx.log.read(since=-1))
+    files = [file for file in everything if choice.takes_file(file.entry)]
     records = (record for file in files for record in bad_records(ctx.data, codec, file, choice))
     found = list(islice(records, args.number))
     if args.output == "json":
@@ -58,6 +59,10 @@ def quarantine_show(args: Namespace) -> None:
         (r.record.where, r.fate.value, r.reason, r.detail, r.schema_id or "-", _beginning(r.record.value))
         for r in found
     ]
+    if not rows and everything:  # a misspelt topic must not look like good news
+        topics = ", ".join(sorted({file.entry.topic for file in everything}))
+        print(f"nothing in quarantine that was asked for; it holds records of {topics}")
+        return
     print("\n".join(table(columns, rows)) if rows else "nothing in quarantine")
 
 

@@ -178,6 +178,22 @@ def test_bad_records_are_shown_and_replayed_once_with_who_and_why(quarantined, c
 # all commands
 
 
+def test_a_misspelt_topic_does_not_look_like_good_news(quarantined, command):
+    told = command("quarantine", "show", "--dag-id", "mended", "--topic", "evnets")
+    assert "nothing in quarantine that was asked for; it holds records of events" in told
+
+
+@pytest.mark.parametrize("words", [("state", "log"), ("quarantine", "show")])
+@pytest.mark.parametrize("number", ["0", "-1", "many"])
+def test_a_number_of_lines_that_is_none_is_refused(words, number, capsys):
+    from airflow.cli.cli_parser import get_parser
+
+    with pytest.raises(SystemExit) as ended:
+        get_parser().parse_args(["kafka-hdfs", *words, "-n", number])
+    assert ended.value.code == 2
+    assert "-n/--number: invalid" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("path", sorted(all_commands()))
 def test_every_command_has_help_with_examples_that_can_be_typed_and_exit_codes(path, capsys):
     from airflow.cli.cli_parser import get_parser
