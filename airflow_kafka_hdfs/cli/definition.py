@@ -39,7 +39,12 @@ ARG_VERBOSE = cli_config.ARG_VERBOSE
 ARG_YES = Arg(("-y", "--yes"), help="do it without asking", action="store_true")
 ARG_REASON = Arg(("--reason",), help="why, for the commit", required=True)
 ARG_TOPIC = Arg(("--topic",), help="topic or regex")
-ARG_TO = Arg(("--to",), help="earliest, latest or an ISO time with a zone")
+ARG_TO = Arg(("--to",), help="earliest, latest or an ISO time with a zone; with --partition: an offset")
+ARG_PARTITION = Arg(
+    ("--partition",),
+    help="with --topic, which is no regex then: move this partition alone, to an offset",
+    type=cli_config.positive_int(allow_zero=True),
+)
 ARG_CLUSTER = Arg(("--cluster",), help="instead of --topic: id of the cluster that took the place of the known one")
 ARG_TOPICS = Arg(("topics",), help="topics to give up", nargs="+")
 ARG_FILE = Arg(("--file",), help='JSON: {"topic": {"0": 120}}, the first offset to read per partition')
@@ -142,7 +147,7 @@ def _commands() -> list[CLICommand]:
                             name="set",
                             help="Move start points, or the state to another cluster id; shows and asks first",
                             func=lazy_load_command(f"{_STEERING}.state_set"),
-                            args=(*_PIPELINE, ARG_TOPIC, ARG_TO, ARG_CLUSTER, *_COMMIT),
+                            args=(*_PIPELINE, ARG_TOPIC, ARG_TO, ARG_PARTITION, ARG_CLUSTER, *_COMMIT),
                         ),
                         ActionCommand(
                             name="import",

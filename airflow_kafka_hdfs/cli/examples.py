@@ -24,6 +24,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "state set": (
         'state set --dag-id shop --topic orders --to earliest --reason "late start"',
         'state set --dag-id shop --topic orders --to 2026-11-30T00:00:00Z --reason "skip the flood" --yes',
+        'state set --dag-id shop --topic orders --partition 3 --to 4711 --reason "over the record that stops it"',
         'state set --dag-id shop --cluster MkU3OEVBNTcwNTJENDM2Qg --reason "moved with its topics"',
     ),
     "state import": (

@@ -29,14 +29,21 @@ def state_set(args: Namespace) -> None:
     """Move start points, or take the state over to another cluster id."""
     from airflow_kafka_hdfs.cli.addressing import config_of, context_of
     from airflow_kafka_hdfs.ingest import steering
+    from airflow_kafka_hdfs.model import TopicPartition
     from airflow_kafka_hdfs.operators.ports import open_sources
 
+    offset = int(args.to) if args.to is not None and args.to.isdecimal() else None
+    if (offset is None) != (args.partition is None):
+        raise ConfigError("--to", args.to, "an offset beside --partition; earliest, latest or an ISO time without it")
     ctx = context_of(args)
     if args.dag_id is None or (args.cluster is None and (args.topic is None or args.to is None)):
         raise ConfigError("--topic", args.topic, "--dag-id with --topic and --to, or with --cluster")
     config = config_of(args.dag_id, args.group_id)
     if args.cluster is not None:
         drafting = steering.cluster_id(open_sources(config), args.cluster)
+    elif offset is not None:
+        place = TopicPartition(args.topic, args.partition)
+        drafting = steering.start_offset(open_sources(config), config, place, offset)
     else:
         drafting = steering.start_points(open_sources(config), config, {args.topic: args.to})
     _show_and_ask(args, ctx, drafting)

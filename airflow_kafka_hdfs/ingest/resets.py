@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from airflow_kafka_hdfs.exceptions import PlanningError
+from airflow_kafka_hdfs.exceptions import ConfigError, PlanningError
 from airflow_kafka_hdfs.ingest import arguments as args
 from airflow_kafka_hdfs.ingest.cluster_view import ClusterView
 from airflow_kafka_hdfs.ingest.coverage import Coverage, LogState
@@ -18,7 +18,7 @@ from airflow_kafka_hdfs.ingest.identities import Identities, Identity, Standing,
 from airflow_kafka_hdfs.ingest.records import Held, PartitionChange
 from airflow_kafka_hdfs.ingest.requests import ResetTarget
 from airflow_kafka_hdfs.ingest.selection import TopicFilter, TopicKey, Topics, by_specificity
-from airflow_kafka_hdfs.model import PartitionOffsets, TopicPartition
+from airflow_kafka_hdfs.model import PartitionOffsets, TopicInfo, TopicPartition
 
 Resets = Mapping[TopicKey, ResetTarget]
 
@@ -87,7 +87,7 @@ def decide_resets(
     found: list[tuple[Identity, ResetTarget]] = []
     for topic, target in sorted(wanted.items()):
         _refuse(released(topic) if topic in state.released else held_by_cluster(view, topic))
-        found += [(each, target) for each in identities.of_topic(view.topics[topic], view.readable(topic))]
+        found += [(each, target) for each in identities.of_topic(*_of(view, topic))]
     asked = {
         identity.key.topic_partition: args.millis(target.at) for identity, target in found if target.at is not None
     }
@@ -100,6 +100,43 @@ def decide_resets(
         else:
             changes.append(moved(identity, start))
     return tuple(changes)
+
+
+def decide_offset(state: LogState, view: ClusterView, place: TopicPartition, offset: int) -> PartitionChange:
+    """The change that moves the start point of one partition to an offset, such as over a record that stops a topic.
+
+    Args:
+        state: the log's sum, read before `view` was made.
+        view: the cluster.
+        place: the partition. Its topic has start points: to set one alone would make the others new partitions.
+        offset: the first one to read.
+
+    Raises:
+        ConfigError: no such topic or partition, or an offset that the broker does not hold.
+        PlanningError: the topic can't be looked at, or has no start points.
+    """
+    topic = place.topic
+    if topic not in view.topics:
+        raise args.unknown("--topic", topic, view.topics)
+    _refuse(released(topic) if topic in state.released else held_by_cluster(view, topic))
+    found = {each.key.partition: each for each in Identities(state, view.cluster_id).of_topic(*_of(view, topic))}
+    identity = found.get(place.partition)
+    if identity is None:
+        raise ConfigError("--partition", place.partition, sorted(found))
+    if identity.standing not in (Standing.KNOWN, Standing.NEW_PARTITION):
+        raise PlanningError(
+            f"topic {topic} has no start points yet, and one partition alone can't be given one; nothing was changed: "
+            "let a run start the topic, or move all of it to earliest, latest or a time"
+        )
+    held = identity.offsets
+    if not held.log_start <= offset <= held.last_stable:
+        allowed = f"an offset that the broker holds, {held.log_start} to {held.last_stable}"
+        raise ConfigError("--to", offset, allowed)
+    return moved(identity, offset)
+
+
+def _of(view: ClusterView, topic: str) -> tuple[TopicInfo, Mapping[int, PartitionOffsets]]:
+    return view.topics[topic], view.readable(topic)
 
 
 def moved(identity: Identity, start: int) -> PartitionChange:

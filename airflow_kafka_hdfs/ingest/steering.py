@@ -20,9 +20,9 @@ from airflow_kafka_hdfs.ingest.layout import ROOT, escape
 from airflow_kafka_hdfs.ingest.ownership import claim, owner_of, refuse_foreign
 from airflow_kafka_hdfs.ingest.records import Commit, Kind, PartitionChange, PartitionKey
 from airflow_kafka_hdfs.ingest.requests import ResetTarget
-from airflow_kafka_hdfs.ingest.resets import decide_resets, describe, targets
+from airflow_kafka_hdfs.ingest.resets import decide_offset, decide_resets, describe, targets
 from airflow_kafka_hdfs.ingest.selection import TopicKey
-from airflow_kafka_hdfs.model import PartitionOffsets, TopicInfo
+from airflow_kafka_hdfs.model import PartitionOffsets, TopicInfo, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +100,23 @@ def start_points(sources: Sources, config: IngestConfig, moves: Mapping[str, str
         changes = decide_resets(state, view, found, sources.catalog.offsets_for_times)
         told = tuple(_told(state, change) for change in changes)
         return Draft(kind=Kind.RESET, changes=changes, told=(describe(changes, found), *told))
+
+    return draft
+
+
+def start_offset(sources: Sources, config: IngestConfig, place: TopicPartition, offset: int) -> Drafting:
+    """Move the start point of one partition to an offset. Drafting raises as `decide_offset`.
+
+    Args:
+        sources: the cluster.
+        config: the pipeline's configuration, for its topics.
+        place: the partition.
+        offset: the first one to read.
+    """
+
+    def draft(state: LogState) -> Draft:
+        change = decide_offset(state, look(sources.catalog, config.topics, state), place, offset)
+        return Draft(kind=Kind.RESET, changes=(change,), told=(_told(state, change),))
 
     return draft
 

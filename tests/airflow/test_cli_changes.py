@@ -271,6 +271,20 @@ def test_a_release_of_what_another_pipeline_owns_says_so_and_leaves_it_there(cal
     assert owner.exists()
 
 
+@pytest.mark.parametrize("words", [("--to", "7"), ("--to", "latest", "--partition", "0"), ("--partition", "0")])
+def test_an_offset_is_that_of_one_partition(call, words):
+    code, _, _ = call("state set", "--yes", *words, at=["--dag-id", "looked_after", "--topic", "events"])
+    assert "an offset beside --partition" in str(code)
+
+
+def test_one_partition_is_set_to_an_offset(call, tmp_path, request, monkeypatch):
+    at = Scene(tmp_path, request.getfixturevalue, monkeypatch).by_dag()
+    words = ("--topic", "clicks", "--yes", "--output", "json")
+    assert call("state set", *words, "--to", "latest", at=at)[0] == 0
+    code, out, _ = call("state set", *words, "--partition", "0", "--to", "3")
+    assert (code, json.loads(out)["will"]) == (0, ["clicks[0]: watermark 20, starts at 3"])
+
+
 @pytest.mark.parametrize("hours", ["-1", "nan", "1e9"])
 def test_a_grace_that_is_no_time_is_refused(call, hours):
     code, _, _ = call("state gc", "--yes", "--grace-hours", hours)

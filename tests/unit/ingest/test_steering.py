@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
-from airflow_kafka_hdfs.exceptions import CorruptStateError, PlanningError
+from airflow_kafka_hdfs.exceptions import ConfigError, CorruptStateError, PlanningError
 from airflow_kafka_hdfs.ingest import steering, wire
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy
 from airflow_kafka_hdfs.ingest.config import IngestConfig
@@ -15,7 +15,9 @@ from airflow_kafka_hdfs.ingest.context import Context, Sources
 from airflow_kafka_hdfs.ingest.finishing import finish
 from airflow_kafka_hdfs.ingest.log import CommitLog
 from airflow_kafka_hdfs.ingest.ownership import Owner, owner_of
+from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Kind
+from airflow_kafka_hdfs.model import TopicPartition
 from tests.fakes.kafka import FakeCluster
 from tests.fakes.runtime import SerialWorkers
 from tests.fakes.store import InMemoryStore
@@ -51,6 +53,39 @@ def test_a_start_point_is_moved_by_a_commit_with_who_and_why():
     assert (commit.kind, commit.why) == (Kind.RESET, "tests begin late")
     (current,) = job.ctx.log.read().state.current.values()
     assert job.ctx.log.read().state.coverage[current].watermark == 9
+
+
+def test_one_partition_is_moved_to_an_offset_and_the_others_stay():
+    cluster = FakeCluster(cluster_id="c")
+    topic_id = cluster.create_topic("events", 2)
+    cluster.produce("events", 0, *[b"{}"] * 9)
+    config = IngestConfig.of({"topics": ["events"], "destination": "file:///x", "pipeline_id": "p"})
+    job = Job()
+
+    def to(offset, partition=0, topic="events"):
+        return steering.start_offset(sources(cluster), config, TopicPartition(topic, partition), offset)
+
+    with pytest.raises(PlanningError, match="has no start points yet"):
+        steering.carry_out(job.ctx, to(7), "too early")
+    same = dataclasses.replace(A, topic_id=topic_id)
+    job.start(same)
+    plan = job.plan([(same, 0, 5)])
+    job.extract(plan)
+    finish(job.ctx, plan, CommitPolicy())
+    for drafting, text in (
+        (to(10), "--to: got 10; allowed: an offset that the broker holds, 0 to 9"),
+        (to(7, partition=2), "--partition: got 2"),
+        (to(7, topic="evnets"), "did you mean 'events'"),
+    ):
+        with pytest.raises(ConfigError, match=text):
+            steering.carry_out(job.ctx, drafting, "impossible")
+    (told,) = to(7)(job.ctx.log.read().state).told
+    assert told == "events[0]: watermark 5, starts at 7 (2 offsets skipped)"
+    for offset, mark, rest in ((7, 7, (7, 9)), (6, 6, (6, 9)), (2, 5, (5, 9))):  # back it lifts what was skipped
+        steering.carry_out(job.ctx, to(offset), "over a record that stops the topic")
+        coverage = job.ctx.log.read().state.coverage[same]
+        assert (coverage.watermark, coverage.undecided(0, 9)) == (mark, Ranges.span(*rest))
+    assert set(job.ctx.log.read().state.current.values()) == {same}
 
 
 def replaced(end=9, name="new"):
