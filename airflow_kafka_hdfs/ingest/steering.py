@@ -226,7 +226,8 @@ def offsets(sources: Sources, start: Mapping[str, Mapping[int, int]]) -> Draftin
         start: topic -> partition -> offset.
 
     Raises:
-        PlanningError: a topic that can't be described, a partition that it does not have, or one with a watermark.
+        PlanningError: a topic that can't be described, a partition that it does not have, or one with a watermark; an
+            offset beyond the log's end.
     """
 
     def draft(state: LogState) -> Draft:
@@ -237,10 +238,27 @@ def offsets(sources: Sources, start: Mapping[str, Mapping[int, int]]) -> Draftin
             for topic, partitions in sorted(start.items())
             for partition, offset in sorted(partitions.items())
         ]
-        told = tuple(f"{change.key}: reading starts at offset {change.start}" for change in changes)
-        return Draft(kind=Kind.IMPORT, changes=tuple(changes), told=told)
+        ends = sources.catalog.offsets([change.key.topic_partition for change in changes])
+        for change in changes:
+            _refuse_beyond(change, ends[change.key.topic_partition])
+        told = [f"{change.key}: reading starts at offset {change.start}" for change in changes]
+        for topic in sorted(start):
+            left = sorted(set(infos[topic].partitions) - set(start[topic]) - set(state.known(topic)))
+            told += [f"{topic}[{partition}]: not named, reading starts at its oldest record" for partition in left]
+        return Draft(kind=Kind.IMPORT, changes=tuple(changes), told=tuple(told))
 
     return draft
+
+
+def _refuse_beyond(change: PartitionChange, held: PartitionOffsets | str) -> None:
+    """A start beyond the log's end would look like a truncated log to the next plan, and nothing below it be read."""
+    if isinstance(held, str):
+        raise PlanningError(f"the offsets of {change.key} can't be had: {held}; nothing was changed")
+    if change.start is not None and change.start > held.high_watermark:
+        raise PlanningError(
+            f"{change.key}: its log ends at {held.high_watermark}, got {change.start}; nothing was changed. Are these "
+            "the offsets of another cluster, or of another partition?"
+        )
 
 
 def claim_topics(ctx: Context, draft: Draft) -> None:

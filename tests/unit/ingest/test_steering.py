@@ -160,6 +160,7 @@ def test_a_topic_released_once_more_stays_with_the_pipeline_that_has_it_now():
 def test_a_released_topic_comes_back_by_an_import():
     cluster = FakeCluster(cluster_id="c")
     topic_id = cluster.create_topic("events")
+    cluster.produce("events", 0, *[b"{}"] * 8)
     job, same = Job(), dataclasses.replace(A, topic_id=topic_id)
     job.start(same)
     plan = job.plan([(same, 0, 5)])
@@ -187,14 +188,25 @@ def test_a_change_that_became_another_one_while_somebody_looked_is_not_made():
 
 def test_offsets_of_another_tool_become_start_points():
     cluster = FakeCluster(cluster_id="c")
-    cluster.create_topic("events", 2)
+    cluster.create_topic("events", 3)
+    cluster.produce("events", 0, *[b"{}"] * 120)
+    cluster.produce("events", 1, *[b"{}"] * 99)
     job = Job()
     drafting = steering.offsets(sources(cluster), {"events": {0: 120, 1: 98}})
+    assert drafting(job.ctx.log.read().state).told == (
+        "events[0]: reading starts at offset 120",
+        "events[1]: reading starts at offset 98",
+        "events[2]: not named, reading starts at its oldest record",
+    )
     steering.claim_topics(job.ctx, drafting(job.ctx.log.read().state))
     steering.carry_out(job.ctx, drafting, "from the old tool")
     state = job.ctx.log.read().state
     assert sorted(state.coverage[item].watermark for item in state.current.values()) == [98, 120]
-    for wrong, text in [({"events": {7: 1}}, "has partitions 0 to 1"), ({"nope": {0: 1}}, "topic nope: missing")]:
+    for wrong, text in [
+        ({"events": {7: 1}}, "has partitions 0 to 2"),
+        ({"nope": {0: 1}}, "topic nope: missing"),
+        ({"events": {2: 1}}, r"events\[2\]: its log ends at 0, got 1.*another cluster"),
+    ]:
         with pytest.raises(PlanningError, match=text):
             steering.carry_out(job.ctx, steering.offsets(sources(cluster), wrong), "x")
 
