@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from airflow_kafka_hdfs.exceptions import LineageError
 from airflow_kafka_hdfs.lineage.columns import ColumnEdge
-from airflow_kafka_hdfs.lineage.identity import DatasetId, digest
+from airflow_kafka_hdfs.lineage.identity import DatasetId, digest, framed
 from airflow_kafka_hdfs.lineage.pairs import Flow, Options, PairState
 from airflow_kafka_hdfs.lineage.workflow import RunFacts, TaskIo, Workflow
 
@@ -202,16 +202,27 @@ def _job_id(instance: str, dag_id: str) -> str:
     return digest(instance, dag_id)
 
 
+@lru_cache(maxsize=2_000)
+def _hashed(kind: str, instance: str, dag_id: str, run_id: str, clear_number: int) -> hashlib.blake2b:
+    return hashlib.blake2b(framed(kind, instance, dag_id, run_id, str(clear_number)), digest_size=16)
+
+
+_framed = lru_cache(maxsize=50_000)(framed)
+
+
 def team_of(tags: tuple[str, ...]) -> str:
     """The team in a tag `team:<name>`."""
     return next((tag.partition(":")[2] for tag in tags if tag.startswith("team:")), "")
 
 
 def _event_id(kind: str, envelope: Envelope, *key: str) -> str:
-    run = envelope.run
-    about = digest(kind, envelope.job.instance, envelope.job.dag_id, run.run_id, str(run.clear_number), *key)
+    run, job = envelope.run, envelope.job
+    # `digest` of all parts; the messages of a run share the first ones, and runs share their pairs.
+    about = _hashed(kind, job.instance, job.dag_id, run.run_id, run.clear_number).copy()
+    if key:
+        about.update(_framed(*key))
     # As `uuid.uuid5`, which takes several times as long.
-    data = bytearray(hashlib.sha1(_NAMES.bytes + about.encode(), usedforsecurity=False).digest()[:16])
+    data = bytearray(hashlib.sha1(_NAMES.bytes + about.hexdigest().encode(), usedforsecurity=False).digest()[:16])
     data[6] = data[6] & 0x0F | 0x50
     data[8] = data[8] & 0x3F | 0x80
     text = data.hex()

@@ -94,8 +94,13 @@ def digest(*parts: str) -> str:
     Args:
         parts: texts, each hashed with its length.
     """
+    return hashlib.blake2b(framed(*parts), digest_size=16).hexdigest()
+
+
+def framed(*parts: str) -> bytes:
+    """What `digest` hashes: the parts in order, each with its length; longer lists go on where shorter ones end."""
     encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
-    return hashlib.blake2b(b"".join([b"%d:%b" % (len(data), data) for data in encoded]), digest_size=16).hexdigest()
+    return b"".join([b"%d:%b" % (len(data), data) for data in encoded])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -251,10 +252,11 @@ def decode(data: bytes | None) -> Message:
         MessageError: no JSON, a missing or wrong field, an unknown type, or a newer `schema_version`.
     """
     try:
-        body = json.loads(data or b"")
-        if b"\\u0000" in (data or b""):
-            raise ValueError("a text holds a NUL character, which databases refuse")
-        if b"\\u" in (data or b""):
+        text = (data or b"").decode("utf-8-sig")
+        body = json.loads(text)
+        if "\\u" in text:
+            if "\\u0000" in text:
+                raise ValueError("a text holds a NUL character, which databases refuse")
             json.dumps(body, ensure_ascii=False).encode()
     except ValueError as error:
         raise MessageError("json", f"{error}; expected a JSON object") from error
@@ -295,26 +297,43 @@ def _detail(body: Mapping[str, Any]) -> DatasetDetail:
     )
 
 
+_Pair = tuple[Any, Any, Any]
+_pairs: OrderedDict[tuple[str, str], tuple[_Pair, dict[str, Any]]] = OrderedDict()
+_PAIRS_KEPT = 20_000
+
+
 def _decode_edge(body: Mapping[str, Any], envelope: Envelope) -> EdgeMessage:
-    edge = body["edge"]
-    source, target = _detail(body["source"]), _detail(body["target"])
-    return EdgeMessage(
-        envelope=envelope,
-        source=source,
-        target=target,
-        state=PairState(edge["state"]),
-        evidence=texts(edge.get("evidence", [])),
-        flow=Flow(edge.get("flow", Flow.AUTO.value)),
-        path=texts(edge.get("path", [])),
-        instances=whole(edge.get("instances", 1)),
-        declared=bool(edge.get("declared", False)),
-        columns=tuple(
+    """A message of a pair. A pair is told in every run, mostly in the same words, so what was read last is kept."""
+    said = (body["source"], body["target"], body["edge"])
+    key = (f"{said[0].get('namespace')} {said[0].get('name')}", f"{said[1].get('namespace')} {said[1].get('name')}")
+    known = _pairs.get(key)
+    if known is not None and known[0] == said:
+        return EdgeMessage(envelope=envelope, **known[1])
+    made = _edge_fields(*said)
+    _pairs[key] = said, made
+    while len(_pairs) > _PAIRS_KEPT:
+        _pairs.popitem(last=False)
+    return EdgeMessage(envelope=envelope, **made)
+
+
+def _edge_fields(source_body: Mapping[str, Any], target_body: Mapping[str, Any], edge: Mapping[str, Any]) -> Any:
+    source, target = _detail(source_body), _detail(target_body)
+    return {
+        "source": source,
+        "target": target,
+        "state": PairState(edge["state"]),
+        "evidence": texts(edge.get("evidence", [])),
+        "flow": Flow(edge.get("flow", Flow.AUTO.value)),
+        "path": texts(edge.get("path", [])),
+        "instances": whole(edge.get("instances", 1)),
+        "declared": bool(edge.get("declared", False)),
+        "columns": tuple(
             ColumnEdge(
                 source.dataset, key_text(s), target.dataset, key_text(t), bool(direct), str(subtype), bool(masking)
             )
             for s, t, direct, subtype, masking in edge.get("columns", ())
         ),
-    )
+    }
 
 
 def _decode_run(body: Mapping[str, Any], envelope: Envelope) -> RunMessage:
@@ -348,12 +367,22 @@ def decode_facts(body: Mapping[str, Any]) -> tuple[RunFacts, Options]:
 
 def _options(body: Mapping[str, Any]) -> Options:
     known = Options()
+    return _options_of(
+        body.get("flow", known.flow.value),
+        body.get("intermediates", known.intermediates.value),
+        bool(body.get("schedule_inputs", known.schedule_inputs)),
+        int(body.get("max_pairs", known.max_pairs)),
+    )
+
+
+@lru_cache(maxsize=1_000)
+def _options_of(flow: str, intermediates: str, schedule_inputs: bool, max_pairs: int) -> Options:
     return replace(
-        known,
-        flow=Flow(body.get("flow", known.flow.value)),
-        intermediates=Intermediates(body.get("intermediates", known.intermediates.value)),
-        schedule_inputs=bool(body.get("schedule_inputs", known.schedule_inputs)),
-        max_pairs=int(body.get("max_pairs", known.max_pairs)),
+        Options(),
+        flow=Flow(flow),
+        intermediates=Intermediates(intermediates),
+        schedule_inputs=schedule_inputs,
+        max_pairs=max_pairs,
     )
 
 

@@ -31,6 +31,7 @@ class Registration:
     def __init__(self, transaction: LoadTransaction) -> None:
         self._tx = transaction
         self._datasets: dict[str, DatasetRow] = {}
+        self._spans: dict[str, tuple[datetime, datetime]] = {}
         self._aliases: dict[tuple[str, str], DatasetAliasRow] = {}
         self._schemas: dict[tuple[str, str], DatasetSchemaRow] = {}
         self._relations: dict[tuple[str, str, str], RelationRow] = {}
@@ -38,13 +39,20 @@ class Registration:
 
     def note(self, messages: Iterable[Message]) -> None:
         """Take up every dataset that the messages name."""
-        for message in messages:
+        batch = list(messages)  # keeps every object alive, so that it is known by its number
+        told: set[tuple[int, int, int]] = set()
+        for message in batch:
             job_id, when = message.envelope.job.job_id, message.envelope.run.run_after
+            if isinstance(message, EdgeMessage):
+                ends = {(id(message.envelope), 0, id(message.source)), (id(message.envelope), 1, id(message.target))}
+                if ends <= told:
+                    continue  # each pair of a run names its ends again
+                told |= ends
             for direction, dataset, temporary in _named(message):
                 said = (job_id, direction, dataset, temporary, when)
                 if said in self._noted or dataset.namespace == ALIAS_NAMESPACE:
                     continue
-                self._noted.add(said)  # each pair of a run names its ends again
+                self._noted.add(said)
                 key = self._dataset(DatasetDetail(dataset=dataset, temporary=temporary), when)
                 if direction:
                     self._relation(job_id, key, direction, when)
@@ -76,16 +84,24 @@ class Registration:
         for relation in self._tx.rows(RelationRow, ("job_id", "dataset_id", "direction"), list(self._relations)):
             relation_key = (relation.job_id, relation.dataset_id, relation.direction)
             seen = max(relation.last_seen, self._relations[relation_key].last_seen)
-            merged_relation = replace(
-                relation, origin=FROM_RUNS if relation.origin == FROM_RUNS else FROM_BOTH, last_seen=seen
-            )
-            if merged_relation == relation:
+            origin = FROM_RUNS if relation.origin == FROM_RUNS else FROM_BOTH
+            if (origin, seen) == (relation.origin, relation.last_seen):
                 del self._relations[relation_key]
             else:
-                self._relations[relation_key] = merged_relation
+                self._relations[relation_key] = RelationRow(
+                    job_id=relation.job_id,
+                    dataset_id=relation.dataset_id,
+                    direction=relation.direction,
+                    origin=origin,
+                    last_seen=seen,
+                )
         self._tx.put(list(self._relations.values()))
 
     def _write_datasets(self) -> None:
+        for key, (first, last) in self._spans.items():
+            row = self._datasets[key]
+            first, last = min(first, row.first_seen), max(last, row.last_seen)
+            self._datasets[key] = replace(row, first_seen=first, last_seen=last)
         for stored in self._tx.rows(DatasetRow, ("dataset_id",), [(key,) for key in self._datasets]):
             merged = _merge_datasets(stored, self._datasets[stored.dataset_id])
             if merged == stored:
@@ -124,10 +140,10 @@ class Registration:
                 last_seen=when,
             )
             self._datasets[key] = _merge_datasets(have, fresh)
-        elif not have.first_seen <= when <= have.last_seen:
-            self._datasets[key] = replace(
-                have, first_seen=min(have.first_seen, when), last_seen=max(have.last_seen, when)
-            )
+        else:
+            first, last = self._spans.get(key) or (have.first_seen, have.last_seen)
+            if not first <= when <= last:
+                self._spans[key] = min(first, when), max(last, when)
         return key
 
     def _relation(self, job_id: str, dataset_id: str, direction: str, when: datetime) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, LineageError, WarehouseUnavailableError
@@ -180,3 +182,19 @@ def test_long_texts_are_packed_and_come_back(text):
     packed = pack(text)
     assert unpack(packed) == text
     assert len(packed.encode()) <= LARGEST_PLAIN
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_a_batch_leaves_the_collection_of_garbage_as_it_was(on):
+    topic, warehouse = MemoryTopic(), MemoryWarehouse()
+    warehouse.migrate()
+    topic.send("lineage", b"k", b"no message")
+    topic.flush(1)
+    loader = Loader(topic, warehouse, ManualClock(), topics=["lineage"])
+    before = gc.isenabled()
+    try:
+        (gc.enable if on else gc.disable)()
+        assert loader.load_available().bad == 1
+        assert gc.isenabled() is on
+    finally:
+        (gc.enable if before else gc.disable)()

@@ -210,3 +210,23 @@ def test_fields_that_a_later_version_adds_are_ignored():
 )
 def test_a_dataset_is_found_by_collection_and_table(dataset, where):
     assert location(dataset) == where
+
+
+@given(st.lists(st.sampled_from(["state", "evidence", "path", "instances", "declared", "columns"]), max_size=3))
+def test_a_pair_that_is_told_in_other_words_is_read_anew(changed):
+    said = EdgeMessage(
+        envelope=ENVELOPE,
+        source=DatasetDetail(dataset=ds("a")),
+        target=DatasetDetail(dataset=ds("b")),
+        state=PairState.WRITTEN,
+    )
+    others = {
+        "state": PairState.FAILED,
+        "evidence": ("hook",),
+        "path": ("t",),
+        "instances": 2,
+        "declared": True,
+        "columns": (ColumnEdge(ds("a"), "x", ds("b"), "y", True, "IDENTITY", False),),
+    }
+    other = replace(said, **{name: others[name] for name in changed})
+    assert [decode(encode(message)) for message in (said, other, said)] == [said, other, said]
