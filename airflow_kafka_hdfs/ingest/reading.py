@@ -24,7 +24,7 @@ from airflow_kafka_hdfs.ingest.settings import Limits
 from airflow_kafka_hdfs.ingest.tracking import PartitionTracker
 from airflow_kafka_hdfs.ingest.unit_reading import UnitReading
 from airflow_kafka_hdfs.model import TopicPartition
-from airflow_kafka_hdfs.ports.kafka import Poll, RecordBatch, RecordReader, TopicCatalog
+from airflow_kafka_hdfs.ports.kafka import Fault, Poll, RecordBatch, RecordReader, TopicCatalog
 from airflow_kafka_hdfs.ports.runtime import Clock, Progress, StopSignal
 
 BATCH_RECORDS = 500
@@ -289,6 +289,9 @@ class TaskReading:
             position = tracker.position
             if isinstance(found, str):
                 code = found.partition(":")[0]
+                if code == Fault.NO_LEADER:  # it passes: the reader tells again, and no progress ends the attempt
+                    self._pages[tp] = -1
+                    continue
                 unit.fail(TopicFaultError(tp.topic, code, f"{tracker.key}@{tracker.position}: the broker says {found}"))
                 continue
             unit.out_of_range(tp.partition, found)

@@ -6,6 +6,7 @@ import pytest
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.ingest.plan_book import manifests
+from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
 from airflow_kafka_hdfs.ingest.records import Outcome
@@ -35,20 +36,48 @@ def test_offsets_that_expired_before_they_were_read_are_lost(policy, counts):
     assert part.log_start == 6
 
 
-def test_a_topic_that_can_not_be_asked_for_its_offsets_ends_with_that_word():
-    task = Task()
+def expired(**settings) -> tuple[Task, Plan]:
+    """Ten records of a plan, of which the first six are gone."""
+    task = Task(**settings)
     task.topic(partitions=2)
     task.cluster.produce("events", 0, *[b"x"] * 10, timestamp=MORNING)
     plan = task.plan()
     task.cluster.expire("events", 0, 6)
-    on_offsets(task, lambda: task.cluster.lose_leader("events", 0))
+    return task, plan
+
+
+def test_a_topic_that_can_not_be_asked_for_its_offsets_ends_with_that_word():
+    task, plan = expired()
+    task.cluster.on_call = lambda name: task.cluster.deny("events") if name == "kafka.offsets" else None
     unit = task.unit(plan)
-    assert (unit.outcome, unit.reason) == (Outcome.FAILED, "no_leader")
+    assert (unit.outcome, unit.reason) == (Outcome.FAILED, "denied")
     assert unit.counts.offsets == 0
 
 
-def on_offsets(task: Task, act) -> None:
-    task.cluster.on_call = lambda name: act() if name == "kafka.offsets" else None
+def test_an_election_while_offsets_are_looked_up_is_waited_for():
+    task, plan = expired()
+    calls: list[str] = []
+
+    def elections(name: str) -> None:
+        calls.append(name)
+        if name == "kafka.offsets" and calls.count(name) == 1:
+            task.cluster.lose_leader("events", 0)
+        elif name == "kafka.poll" and calls.count(name) == 4:
+            task.cluster.elect_leader("events", 0)
+
+    task.cluster.on_call = elections
+    unit = task.unit(plan)
+    assert unit.outcome is Outcome.DONE
+    assert counts_of(unit) == {"written": 4, "lost": 6}
+
+
+def test_an_election_that_takes_too_long_is_worth_a_retry():
+    task, plan = expired(reading=ReadOptions(stall_seconds=2.0))
+    task.cluster.on_call = lambda name: task.cluster.lose_leader("events", 0) if name == "kafka.offsets" else None
+    with pytest.raises(KafkaUnavailableError, match="no progress"):
+        task.run(plan)
+    assert manifests(task.context(), plan, 0) == []
+    assert task.staged() == []
 
 
 def test_lost_ends_where_the_range_ends():
