@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
 from airflow_kafka_hdfs.ingest.context import Context, clock_text
-from airflow_kafka_hdfs.ingest.layout import is_plan_id
+from airflow_kafka_hdfs.ingest.layout import plan_clock
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, all_plans, standing
 from airflow_kafka_hdfs.ingest.plans import Plan
@@ -203,11 +203,8 @@ def time_of_folder(folder: FileStatus) -> str:
 
     The store's clock is that of another machine, so it catches a plan whose maker's clock had gone back.
     """
-    if not is_plan_id(folder.name):
-        return ""
-    try:
-        named = datetime.strptime(folder.name.split("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-    except ValueError:  # digits that are no date
+    named = plan_clock(folder.name)
+    if named is None:
         return ""
     seen = named if folder.modified is None else max(named, datetime.fromtimestamp(folder.modified, UTC))
     return clock_text(seen)

@@ -27,10 +27,10 @@ from airflow_kafka_hdfs.ingest.identity_check import identity_faults
 from airflow_kafka_hdfs.ingest.layout import FileName
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.outfitting import Outfitter, Tools
-from airflow_kafka_hdfs.ingest.plan_book import PlanStanding, manifests, standing
+from airflow_kafka_hdfs.ingest.plan_book import PlanStanding, manifests, records_of, standing
 from airflow_kafka_hdfs.ingest.plans import Plan, UnitPlan
 from airflow_kafka_hdfs.ingest.reading import BATCH_RECORDS, ReadOptions, Surroundings, TaskReading
-from airflow_kafka_hdfs.ingest.records import Kind, Manifest, Outcome, UnitResult
+from airflow_kafka_hdfs.ingest.records import Commit, Kind, Manifest, Outcome, UnitResult
 from airflow_kafka_hdfs.ingest.settings import Limits
 from airflow_kafka_hdfs.ingest.unit_reading import UnitReading
 from airflow_kafka_hdfs.ingest.usercode import Event
@@ -141,7 +141,7 @@ def extract(ctx: Context, sources: Sources, plan: Plan, task: int, options: Extr
     """
     view = ctx.log.read(since=plan.log_head)
     state = standing(view, plan)
-    _refuse_ended(plan, state)
+    _refuse_ended(plan.plan, state.aborted)
     before = manifests(ctx, plan, task)
     units, gone = _to_read(plan, task, state, before)
     if not units:
@@ -151,12 +151,45 @@ def extract(ctx: Context, sources: Sources, plan: Plan, task: int, options: Extr
     return _Attempt(ctx, sources, plan, task, options, view, before).run(units, gone)
 
 
-def _refuse_ended(plan: Plan, state: PlanStanding) -> None:
-    if state.aborted is None:
+def is_long_settled(ctx: Context, plan: str, task: int) -> bool:
+    """Whether a task of a plan whose record is gone has nothing left to do: all of it was committed.
+
+    Args:
+        ctx: ports of this run.
+        plan: name of the plan.
+        task: index of the mapped task.
+
+    Returns:
+        False if the log has no word of the plan.
+
+    Raises:
+        PlanEndedError: the plan was ended, or what failed in the task went back to the log.
+        StoreUnavailableError, StoreRefusedError, CorruptStateError: from reading the log.
+    """
+    commits = records_of(ctx, plan)
+    for commit in commits:
+        if commit.kind is Kind.ABORT:
+            _refuse_ended(plan, commit)
+    gone = [
+        f"topic {unit.topic}: the rest went back in commit {commit.number}"
+        for commit in commits
+        for unit in commit.units
+        if unit.task == task and unit.outcome == Outcome.FAILED and unit.rest
+    ]
+    if gone:
+        raise PlanEndedError(_went_back(gone))
+    return bool(commits)
+
+
+def _went_back(gone: Sequence[str]) -> str:
+    return "; ".join(gone) + ": clear `plan` or wait for the next run"
+
+
+def _refuse_ended(plan: str, ended: Commit | None) -> None:
+    if ended is None:
         return
-    ended = state.aborted
     raise PlanEndedError(
-        f"plan {plan.plan} was ended by commit {ended.number} ({ended.why}, by {ended.who or ended.run.run_id}): its "
+        f"plan {plan} was ended by commit {ended.number} ({ended.why}, by {ended.who or ended.run.run_id}): its "
         "offsets went back to the log; clear `plan` or wait for the next run"
     )
 
@@ -179,7 +212,7 @@ def _to_read(plan: Plan, task: int, state: PlanStanding, before: Sequence[Manife
                 if (taken.task, taken.topic) == (task, unit.topic)
             )
             gone.append(f"topic {unit.topic}: the rest went back in commit {number}")
-    return units, "; ".join(gone) + ": clear `plan` or wait for the next run" if gone else ""
+    return units, _went_back(gone) if gone else ""
 
 
 class _Attempt:
@@ -305,7 +338,8 @@ class _Attempt:
         if len(made) > self.k:
             return Extraction(manifest=made[self.k], read=True, gone=gone, events=events)
         # The plan was settled since, and its manifests were cleaned away with it.
-        _refuse_ended(self.plan, standing(self.ctx.log.read(since=self.plan.log_head), self.plan))
+        state = standing(self.ctx.log.read(since=self.plan.log_head), self.plan)
+        _refuse_ended(self.plan.plan, state.aborted)
         return Extraction(manifest=None, gone=gone)
 
     def _delete_staging(self) -> None:

@@ -68,6 +68,16 @@ def plan_id(clock: datetime, hex8: str) -> str:
     return f"{clock.astimezone(UTC):%Y%m%dT%H%M%SZ}-{hex8}"
 
 
+def plan_clock(plan: str) -> datetime | None:
+    """When a plan was made, by its name; None for what is no name of a plan."""
+    if not is_plan_id(plan):
+        return None
+    try:
+        return datetime.strptime(plan.partition("-")[0], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:  # digits that are no date
+        return None
+
+
 def plan_key(pipeline: str, run: RunRef) -> str:
     """16 hex digits under which a run finds its own plans again."""
     text = "\n".join((pipeline, run.dag_id, run.group, run.run_id))

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 from airflow_kafka_hdfs.ingest import wire
-from airflow_kafka_hdfs.ingest.context import Context
-from airflow_kafka_hdfs.ingest.layout import plan_key
+from airflow_kafka_hdfs.ingest.context import Context, clock_text
+from airflow_kafka_hdfs.ingest.layout import plan_clock, plan_key
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.ranges import Ranges
 from airflow_kafka_hdfs.ingest.records import Commit, Kind, Manifest, PartitionKey
+
+_CLOCKS_APART = timedelta(days=1)
+"""Machines' clocks are not farther apart than that."""
+
+_AT_ONCE = 20
 
 NEWEST_PLANS = 256
 """Plans of other runs that planning looks at, newest first. Leaving ranges of open plans out is for efficiency only, so
@@ -115,6 +121,27 @@ def manifests(ctx: Context, plan: Plan, task: int) -> list[Manifest]:
         if data is None:
             return found
         found.append(wire.decode(path, "manifest", Manifest, data))
+
+
+def records_of(ctx: Context, plan: str) -> list[Commit]:
+    """Records of a plan that may be gone itself, oldest first; read from the head of the log back to its clock.
+
+    Args:
+        ctx: ports of this run.
+        plan: its name.
+    """
+    made = plan_clock(plan)
+    if made is None:
+        return []
+    oldest = clock_text(made - _CLOCKS_APART)
+    found: list[Commit] = []
+    head = ctx.log.read().head
+    for last in range(head, -1, -_AT_ONCE):
+        commits = [commit for commit, _ in ctx.log.records(range(max(last - _AT_ONCE + 1, 0), last + 1))]
+        found[:0] = [commit for commit in commits if commit.plan == plan]
+        if commits[0].clock < oldest:
+            break
+    return found
 
 
 def abort_plan(ctx: Context, plan: Plan, why: str) -> LogView:

@@ -169,13 +169,18 @@ class KafkaToHdfsExtractOperator(IngestOperator):
     def execute(self, context: AirflowContext) -> dict[str, Any]:
         """What became of the task's units."""
         from airflow_kafka_hdfs.ingest.datum.tiers import DIRECT, pick
-        from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
+        from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract, is_long_settled
         from airflow_kafka_hdfs.operators.ports import open_codecs, open_kafka, open_sources, task_context
 
         unit = self.work_unit
         config = self.config(limits=limits_of(context["params"]))
         ctx = task_context(config, self.run_ref(context), context)
-        plan = stored_plan(ctx, unit["path"])
+        plan = load_plan(ctx, unit["path"])
+        if plan is None and is_long_settled(ctx, unit["plan"], unit["task"]):
+            self.log.info("plan %s is settled and was cleaned away: nothing is left to do", unit["plan"])
+            return {"plan": unit["plan"], "task": unit["task"], **_told_of(None)}
+        if plan is None:
+            raise _no_plan(ctx, unit["path"])
         started = ctx.clock.monotonic()
         states = context.get("task_state_store")
         tries = Tries(states, plan.plan, unit["task"])
@@ -381,11 +386,15 @@ def stored_plan(ctx: Context, path: str) -> Plan:
     """
     plan = load_plan(ctx, path)
     if plan is None:
-        raise PlanEndedError(
-            f"the plan at {path} of pipeline {ctx.pipeline} is settled and was cleaned away; "
-            "clear `plan` with everything after it to plan anew"
-        )
+        raise _no_plan(ctx, path)
     return plan
+
+
+def _no_plan(ctx: Context, path: str) -> PlanEndedError:
+    return PlanEndedError(
+        f"the plan at {path} of pipeline {ctx.pipeline} is settled and was cleaned away; "
+        "clear `plan` with everything after it to plan anew"
+    )
 
 
 def _work_units(plan: Plan, path: str | None) -> list[dict[str, Any]]:

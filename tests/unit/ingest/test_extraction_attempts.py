@@ -16,6 +16,7 @@ from airflow_kafka_hdfs.exceptions import (
     StoreUnavailableError,
 )
 from airflow_kafka_hdfs.ingest.committing import CommitPolicy, commit_plan
+from airflow_kafka_hdfs.ingest.extraction import is_long_settled
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, manifests
 from airflow_kafka_hdfs.ingest.plans import Plan
 from airflow_kafka_hdfs.ingest.publishing import roll_forward_all
@@ -132,6 +133,40 @@ def test_an_attempt_whose_plan_was_ended_and_cleaned_away_meanwhile_says_so():
     store.settle = lambda: abort_plan(task.context(), plan, "its run looked dead")
     with pytest.raises(PlanEndedError, match="was ended by commit 0 .its run looked dead"):
         task.run(plan)
+
+
+def test_a_task_of_a_plan_that_was_cleaned_away_has_nothing_to_do_if_all_was_committed():
+    task = two_topics()
+    plan = task.plan()
+    task.run(plan)
+    assert not is_long_settled(task.context(), plan.plan, 0)
+    commit_plan(task.context(), plan, CommitPolicy())
+    for _ in range(50):
+        task.clock.advance(HOUR / 1000)
+        later = task.plan(("good", 1, 0, 0))
+        abort_plan(task.context(), later, "of no matter")
+    assert is_long_settled(task.context(), plan.plan, 0)
+    assert not is_long_settled(task.context(), "20260101T000000Z-99999999", 0)
+    assert not is_long_settled(task.context(), "no name of a plan", 0)
+
+
+def test_a_task_of_a_plan_that_was_ended_and_cleaned_away_says_where_its_offsets_are():
+    task = two_topics()
+    plan = task.plan()
+    abort_plan(task.context(), plan, "its run is gone")
+    with pytest.raises(PlanEndedError, match="was ended by commit 0 .its run is gone.*clear `plan`"):
+        is_long_settled(task.context(), plan.plan, 0)
+
+
+def test_a_task_whose_rest_went_back_says_so_after_its_plan_was_cleaned_away_too():
+    task = two_topics()
+    plan = task.plan()
+    task.per_poll = 2
+    on_poll(task, 2, lambda: task.cluster.deny("bad", read_only=True))
+    task.run(plan)
+    commit_plan(task.context(), plan, CommitPolicy(publish="partial"))
+    with pytest.raises(PlanEndedError, match="topic bad: the rest went back in commit 0: clear `plan` or wait for"):
+        is_long_settled(task.context(), plan.plan, 0)
 
 
 def _overtaken() -> tuple[Task, Plan, CleanedStore]:
