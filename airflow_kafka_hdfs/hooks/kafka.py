@@ -46,9 +46,11 @@ class KafkaSourceHook:
         return client_settings(_connection_config(self.kafka_conn_id), self.kafka_config)
 
     def catalog(self) -> TopicCatalog:
-        """Topics and offsets of the cluster. Raises ConfigError."""
+        """Topics and offsets of the cluster; who asks for them means to read. Raises ConfigError."""
         from airflow_kafka_hdfs.adapters.kafka.catalog import KafkaCatalog
+        from airflow_kafka_hdfs.adapters.kafka.reader import check_reader_settings
 
+        check_reader_settings(self.settings)
         return KafkaCatalog(self.settings)
 
     def reader(self) -> RecordReader:

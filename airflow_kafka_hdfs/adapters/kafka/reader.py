@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_kafka_hdfs.adapters.kafka.assigned import Assigned, Event
 from airflow_kafka_hdfs.adapters.kafka.errors import Trouble, kafka_error
+from airflow_kafka_hdfs.adapters.kafka.properties import CONSUMER_ONLY
 from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
 from airflow_kafka_hdfs.model import ConsumerRecord, TimestampType, TopicPartition
 from airflow_kafka_hdfs.ports.kafka import Poll, RecordBatch, RecordReader
@@ -80,6 +81,16 @@ class MessageBatch(RecordBatch):
             value=message.value(),
             headers=tuple(message.headers() or ()),  # type: ignore[arg-type]  # a list of pairs when it was received
         )
+
+
+def check_reader_settings(settings: KafkaSettings) -> None:
+    """Let the client judge what only its readers use, before anybody counts on a reader.
+
+    Raises:
+        ConfigError: the client refuses the settings; with its own words.
+    """
+    if CONSUMER_ONLY & settings.values.keys():
+        settings.make(Consumer, settings.for_consumer()).close()
 
 
 class KafkaReader(RecordReader):

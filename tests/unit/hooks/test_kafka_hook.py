@@ -83,6 +83,17 @@ def test_kafka_config_is_checked_before_any_client_is_made(connection: Callable[
         hook.catalog()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("fetch.min.bytes", "x"), ("fetch.wait.max.ms", -7), ("fetch.error.backoff.ms", "soon")]
+)
+def test_a_setting_that_only_readers_use_is_judged_before_anything_is_planned(
+    connection: Callable[..., str], name: str, value: object
+):
+    hook = KafkaSourceHook(connection("kafka_test", "kafka", extra=BROKERS), {name: value})
+    with pytest.raises(ConfigError, match=f"{name}: got {value!r}; allowed: what librdkafka takes: .*{name}"):
+        hook.catalog()
+
+
 def test_a_connection_that_is_not_there_is_told_with_its_argument(airflow_home: None):
     hook = KafkaSourceHook("kafka_defalt")
     with pytest.raises(ConfigError, match="kafka_conn_id: got 'kafka_defalt'.*AIRFLOW_CONN_KAFKA_DEFALT="):
