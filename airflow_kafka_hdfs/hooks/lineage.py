@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_hdfs.exceptions import ConfigError
+from airflow_kafka_hdfs.hooks.connections import connection
 from airflow_kafka_hdfs.lineage.settings import SECTION, LineageSettings
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 DATABASE = "kafka_hdfs_lineage.db"
 SPOOL = "kafka_hdfs_lineage_spool"
+_PLATFORM = '{"conn_type": "http", "host": "https://platform", "password": "a token"}'
 
 
 def read_settings() -> LineageSettings:
@@ -174,22 +176,20 @@ class LineageHook:
         """URL (with login and password) and bearer token of a connection."""
         from urllib.parse import quote
 
-        from airflow.sdk import BaseHook
-
-        connection = BaseHook.get_connection(conn_id)
-        host = connection.host or ""
+        found = connection("[kafka_hdfs_lineage] export_conn_id", conn_id, _PLATFORM)
+        host = found.host or ""
         scheme, _, place = host.rpartition("://")
         if not place:
             raise ConfigError(f"connection {conn_id}", host, "a host", "Set its host.")
         login = ""
-        if connection.login:
-            login = f"{quote(connection.login, safe='')}:{quote(connection.password or '', safe='')}@"
-        port = f":{connection.port}" if connection.port else ""
-        endpoint = str(connection.extra_dejson.get("endpoint", "")).lstrip("/")
+        if found.login:
+            login = f"{quote(found.login, safe='')}:{quote(found.password or '', safe='')}@"
+        port = f":{found.port}" if found.port else ""
+        endpoint = str(found.extra_dejson.get("endpoint", "")).lstrip("/")
         place, _, path = place.partition("/")
         path = "/".join(part for part in (path.strip("/"), endpoint) if part)
-        url = f"{scheme or connection.schema or 'http'}://{login}{place}{port}/{path}"
-        return url, "" if connection.login else connection.password or ""
+        url = f"{scheme or found.schema or 'http'}://{login}{place}{port}/{path}"
+        return url, "" if found.login else found.password or ""
 
     def spool_folder(self) -> Path:
         """Where messages wait while Kafka is away."""
