@@ -1,11 +1,12 @@
-"""What the cluster has of the topics that a pipeline asks for, in three to four calls however many there are."""
+"""What the cluster has of the topics that a pipeline asks for, in three to five calls however many there are."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_kafka_hdfs.exceptions import ClusterChangedError
+from airflow_kafka_hdfs.ingest.arguments import nearest
 from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.selection import TopicFilter, Topics
 from airflow_kafka_hdfs.model import PartitionOffsets, TopicInfo, TopicPartition
@@ -19,11 +20,13 @@ class ClusterView:
     Attributes:
         topics: selected topics by name, also those that can't be read.
         offsets: of every partition of the readable ones, or why they can't be had.
+        hints: what a topic that was never there may have been meant to be.
     """
 
     cluster_id: str
     topics: Mapping[str, TopicInfo]
     offsets: Mapping[TopicPartition, PartitionOffsets | str]
+    hints: Mapping[str, str] = field(default_factory=dict)
 
     def faults(self, topic: str) -> dict[int, str]:
         """Partition -> why its offsets can't be had; empty for a topic that can be planned."""
@@ -72,7 +75,18 @@ def look(catalog: TopicCatalog, topics: Topics, state: LogState) -> ClusterView:
         if info.fault is None
         for partition in info.partitions
     ]
-    return ClusterView(cluster_id=cluster_id, topics=found, offsets=catalog.offsets(partitions) if partitions else {})
+    return ClusterView(
+        cluster_id=cluster_id,
+        topics=found,
+        offsets=catalog.offsets(partitions) if partitions else {},
+        hints=_hints(catalog, [name for name in found if is_missing(found[name].fault) and not state.known(name)]),
+    )
+
+
+def _hints(catalog: TopicCatalog, missing: Collection[str]) -> dict[str, str]:
+    """The nearest names that the cluster has; all of them are asked for only if a name means nothing."""
+    listed = catalog.topics() if missing else ()
+    return {name: hint for name in missing if (hint := nearest(name, listed))}
 
 
 def _filtered(catalog: TopicCatalog, topics: TopicFilter, known: Collection[str]) -> dict[str, TopicInfo]:

@@ -84,7 +84,8 @@ def held_by_cluster(view: ClusterView, topic: str) -> Held | None:
     """Why a topic can't be planned for what the brokers say of it; None if it can."""
     fault = view.topics[topic].fault
     if fault is not None:
-        return Held(topic=topic, reason=fault_code(fault), detail=_next_step(topic, fault))
+        detail = " ".join(filter(None, (_next_step(topic, fault), view.hints.get(topic))))
+        return Held(topic=topic, reason=fault_code(fault), detail=detail)
     faults = view.faults(topic)
     if not faults:
         return None
@@ -100,8 +101,9 @@ def _next_step(topic: str, fault: str) -> str:
         Fault.DENIED: f"the connection's user may not read it: grant READ and DESCRIBE on topic {topic}",
         Fault.NO_LEADER: "a partition has no leader now: the next run tries again once the brokers are well",
     }
-    step = steps.get(fault_code(fault), "see the brokers' logs; the next run tries again")
-    return f"{fault}: {step}"
+    code = fault_code(fault)
+    step = steps.get(code, "see the brokers' logs; the next run tries again")
+    return step if fault == code == Fault.MISSING else f"{fault}: {step}"
 
 
 def released(topic: str) -> Held:

@@ -5,6 +5,7 @@ import pytest
 from airflow_kafka_hdfs.exceptions import ClusterChangedError
 from airflow_kafka_hdfs.ingest.cluster_view import look
 from airflow_kafka_hdfs.ingest.coverage import LogState
+from airflow_kafka_hdfs.ingest.decisions import held_by_cluster
 from airflow_kafka_hdfs.ingest.records import PartitionChange
 from airflow_kafka_hdfs.ingest.selection import TopicFilter
 from tests.fakes.kafka import FakeCluster
@@ -23,6 +24,21 @@ def test_a_filter_asks_for_all_topics_and_a_list_only_for_its_own():
     assert calls == ["kafka.cluster_id", "kafka.topics", "kafka.offsets"]
     assert listed == filtered
     assert len(filtered.offsets) == 2
+
+
+def test_a_misspelt_topic_is_told_with_the_nearest_name_that_the_cluster_has():
+    calls = []
+    fake = FakeCluster("c", on_call=calls.append)
+    first = fake.create_topic("clicks")
+    view = look(fake.catalog(), ("clikcs", "orders"), LogState())
+    assert view.hints == {"clikcs": "did you mean 'clicks'?"}
+    held = held_by_cluster(view, "clikcs")
+    assert held.detail.startswith("there is no such topic: create it")
+    assert held.detail.endswith("did you mean 'clicks'?")
+    calls.clear()
+    gone = commit(LogState(), PartitionChange(key=key(topic="click", topic_id=first), start=0))
+    assert look(fake.catalog(), ("click",), gone).hints == {}  # it was there once
+    assert "kafka.topics" not in calls
 
 
 def test_a_known_topic_that_is_no_longer_listed_is_asked_for_by_name():
