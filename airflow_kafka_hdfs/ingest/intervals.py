@@ -6,7 +6,7 @@ Dates are Kafka time. An interval run sets no start points and gives nothing up,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_kafka_hdfs.exceptions import PlanningError
@@ -27,7 +27,7 @@ from airflow_kafka_hdfs.ingest.decisions import (
 from airflow_kafka_hdfs.ingest.doctor import live_files
 from airflow_kafka_hdfs.ingest.identities import Identities, Identity, Standing
 from airflow_kafka_hdfs.ingest.plans import Plan, PlanEntry, Waiting
-from airflow_kafka_hdfs.ingest.ranges import Ranges
+from airflow_kafka_hdfs.ingest.ranges import Ranges, total
 from airflow_kafka_hdfs.ingest.reasons import HeldReason, Reason
 from airflow_kafka_hdfs.ingest.records import Commit, Held, Kind, PartitionKey, Superseded
 from airflow_kafka_hdfs.ingest.replacing import refuse_what_can_not_be_replaced, widen
@@ -178,6 +178,34 @@ def leave_to_others(
         reason = Reason.HELD_BY_OPEN_PLAN.value if entry.ranges and not rest else entry.reason
         left.append(dataclasses.replace(entry, ranges=rest, reason=reason))
     return tuple(left), tuple(waiting)
+
+
+def left_to_replays(plans: LivePlans, commits: Sequence[Commit]) -> LivePlans:
+    """What a replace may leave to live replays: their bad records, as long as these are in no file.
+
+    Args:
+        plans: open plans of other runs, with the offsets that they hold.
+        commits: every record of the log, in order.
+    """
+    left: list[tuple[Plan, Mapping[PartitionKey, Ranges]]] = []
+    for plan, held in plans:
+        if plan.kind is Kind.REPLAY:
+            since = [commit for commit in commits if commit.number > plan.log_head]
+            left.append((plan, {key: spans - _taken_again(key, since) for key, spans in held.items()}))
+    return left
+
+
+def _taken_again(key: PartitionKey, commits: Iterable[Commit]) -> Ranges:
+    """Bad records of a partition that a replay or a replace has taken: they may be in files now."""
+    taken = Ranges()
+    for commit in commits:
+        # A path tells no topic; what is taken for gone without need is read once more, no worse.
+        taken |= Ranges.of(
+            (item.offset, item.offset + 1) for item in commit.replayed if item.partition == key.partition
+        )
+        if commit.kind is Kind.REPLACE:
+            taken |= total(change.covered for change in commit.changes if change.key == key)
+    return taken
 
 
 def decide_replace(

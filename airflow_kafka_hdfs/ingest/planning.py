@@ -29,7 +29,13 @@ from airflow_kafka_hdfs.ingest.coverage import LogState
 from airflow_kafka_hdfs.ingest.decisions import Decisions, decide, new_selection, times_needed
 from airflow_kafka_hdfs.ingest.estimating import estimate
 from airflow_kafka_hdfs.ingest.incidents import Incident, incidents
-from airflow_kafka_hdfs.ingest.intervals import decide_interval, decide_replace, find_bounds, leave_to_others
+from airflow_kafka_hdfs.ingest.intervals import (
+    decide_interval,
+    decide_replace,
+    find_bounds,
+    leave_to_others,
+    left_to_replays,
+)
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.newcomers import newcomers, take, uncovered, without_foreign
 from airflow_kafka_hdfs.ingest.ownership import check_log, claim, owned_elsewhere, refuse_foreign
@@ -244,6 +250,7 @@ def _interval(
     decided = decide_interval(view.state, cluster, config, interval, bounds)
     request_id = request.request_id(ctx.run, "replace") if request.replace else None
     replaces: tuple[Superseded, ...] = ()
+    commits: list[Commit] = []
     kind = Kind.INTERVAL
     plans = live_plans(ctx, view) if decided.ranges or request_id is not None else []
     if request_id is not None and request_id not in view.state.requests:
@@ -257,11 +264,10 @@ def _interval(
     decided = without_foreign(ctx, config, view.state, decided)
     if not request.dry_run:
         decided = decided.holding(take(ctx, config, newcomers(view.state, decided))[1])
-    if kind is Kind.REPLACE:
-        # It reads all that it takes out of place, also what another plan holds: one of the two commits comes second and
-        # is dropped. Left out here, those offsets would be in no file any more. Bad records of a replay are in none.
-        plans = [(plan, held) for plan, held in plans if plan.kind is Kind.REPLAY]
-    entries, waiting = leave_to_others(decided.entries, plans)
+    # A replace reads all that it takes out of place, also what another plan holds: one of the two commits comes second
+    # and is dropped. Left out here, those offsets would be in no file any more.
+    holders = left_to_replays(plans, commits) if kind is Kind.REPLACE else plans
+    entries, waiting = leave_to_others(decided.entries, holders)
     return _Draft(
         view=view,
         decided=decided.with_entries(entries),

@@ -193,6 +193,24 @@ def test_a_replace_leaves_offsets_to_a_replay_at_work_or_takes_them_from_it(look
     assert pipeline.ids() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("taker", ["replay", "replace"])
+def test_a_replace_reads_what_was_taken_from_a_replay_at_work_since(taker):
+    """It is in a file that the replace takes out of place, although the replay still counts on it."""
+    pipeline = Pipeline()
+    pipeline.mend()
+
+    def meanwhile() -> None:
+        pipeline.runs.alive["command"] = False
+        pipeline.replay() if taker == "replay" else replace_everything(pipeline)
+        pipeline.runs.alive["command"] = True
+        pipeline.ingest("again", PlanRequest(range_end=pipeline.clock.now(), replace=True))
+
+    pipeline.clock.advance(timedelta(days=1).total_seconds())
+    done = beside(pipeline, meanwhile)
+    assert done.record is None
+    assert pipeline.ids() == [0, 1, 2, 3]
+
+
 def test_an_unrelated_commit_meanwhile_only_costs_another_try():
     pipeline = Pipeline()
     pipeline.mend()
