@@ -123,9 +123,10 @@ def _special_actors(world: World, chance: random.Random) -> list[tuple[str, Body
     if world.bad_share and chance.random() < 0.5:
         return [("replayer", world.replayer()), ("replayer again", world.replayer())]
     kind = chance.random()
+    if kind < 0.25 and world.owner is None:
+        names = ("stranger", "stranger again")[: chance.randint(1, 2)]
+        return [(name, world.run(name, tries=2, pipeline=STRANGER)) for name in names]
     if kind < 0.1:
-        return [(name, world.run(name, tries=2, pipeline=STRANGER)) for name in ("stranger", "stranger again")]
-    if kind < 0.2:
         return [("reset", world.resetting("reset", chance.choice(("latest", "earliest"))))]
     return []
 

@@ -32,7 +32,7 @@ def test_a_seed_gives_the_same_again():
 
 def test_the_mix_meets_crashes_replaces_and_aborts():
     """Else the other tests would show nothing."""
-    worlds = [simulate(seed) for seed in range(1000, 1040)]
+    worlds = [simulate(seed) for seed in range(1000, 1060)]
     kinds = {commit["kind"] for world in worlds for commit in world.disk.commits}
     assert kinds >= {"forward", "interval", "replace", "abort", "reset", "replay"}
     assert sum(world.scheduler.crashes for world in worlds) > 10
