@@ -1,12 +1,16 @@
-"""A mapped task against a real broker, onto a real disk: markers, aborted records, holes, a topic made anew."""
+"""A mapped task against a real broker and onto a real disk: markers, aborts, holes, an outage, a topic made anew."""
 
 from __future__ import annotations
 
 import dataclasses
 import io
+import threading
 import time
 from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pytest
@@ -34,6 +38,7 @@ from airflow_kafka_hdfs.ingest.records import Outcome, UnitResult
 from airflow_kafka_hdfs.ingest.requests import PlanRequest
 from airflow_kafka_hdfs.model import RunRef
 from airflow_kafka_hdfs.operators.reporting import ways_of
+from airflow_kafka_hdfs.ports.kafka import Poll, RecordReader
 from tests.fakes.registry import FakeRegistry
 from tests.fakes.runtime import KnownRuns, ManualStop, RecordedProgress
 from tests.stack.kafka import KafkaCluster
@@ -222,3 +227,65 @@ def test_a_topic_made_anew_between_plan_and_extract_counts_for_nothing(pipeline)
     (unit,) = result.manifest.units
     assert (unit.outcome, unit.reason, unit.files) == (Outcome.FAILED, "topic_recreated", ())
     assert "nothing was read" in result.faults[0]
+
+
+class Watched:
+    """A reader that tells of its polls."""
+
+    def __init__(self, reader: RecordReader, before_poll: Callable[[int], None]) -> None:
+        self._reader = reader
+        self._before_poll = before_poll
+        self._polls = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    def poll(self, max_records: int, timeout: float) -> Poll:
+        self._polls += 1
+        self._before_poll(self._polls)
+        return self._reader.poll(max_records, timeout)
+
+
+def test_all_brokers_away_for_twenty_seconds_cost_a_reading_task_time_and_no_record(
+    kafka_single: KafkaCluster, unique_name: str, tmp_path: Path
+):
+    records, outage = range(4_000), 20.0
+    back = threading.Timer(outage, kafka_single.start_node, [1])
+
+    def go_away() -> None:
+        kafka_single.kill_node(1)
+        back.start()
+
+    both_read = threading.Barrier(2, action=go_away)
+
+    def reading(tier: str) -> Pipeline:
+        topic = f"{unique_name}_{tier}"
+        kafka_single.create_topic(topic, PARTITIONS)
+        # So little is fetched ahead that nearly all of it is still to come when the broker dies.
+        client = {"max.partition.fetch.bytes": 4096, "queued.max.messages.kbytes": 8}
+        client["bootstrap.servers"] = kafka_single.bootstrap_servers
+        pipeline = Pipeline(kafka_single, topic, tmp_path / tier, tier=tier, client=client)
+        pipeline.produce(records)
+        opened = pipeline.sources.open_reader
+        pipeline.sources = dataclasses.replace(
+            pipeline.sources,
+            open_reader=lambda: Watched(opened(), lambda polls: both_read.wait(30) if polls == 3 else None),
+        )
+        return pipeline
+
+    pipelines = [reading(tier) for tier in ("compiled", "direct")]
+    plans = [pipeline.plan() for pipeline in pipelines]
+    start = time.monotonic()
+    try:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(Pipeline.extract, pipelines, plans))
+    finally:
+        if back.ident is not None:
+            back.join()
+            kafka_single.wait_ready()
+    assert time.monotonic() - start > outage
+    for pipeline, plan in zip(pipelines, plans, strict=True):
+        finish(pipeline.ctx, plan, pipeline.config.commit_policy([pipeline.topic]))
+        assert judge(pipeline.ctx, plan).is_green
+        assert pipeline.ways() == {pipeline.tier.name: len(records)}
+        assert pipeline.published() == Counter(records)
