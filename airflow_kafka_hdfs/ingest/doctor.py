@@ -11,7 +11,7 @@ from airflow_kafka_hdfs.ingest.collecting import GRACE, is_old, read_times, time
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.coverage import Checkpoint, LogState
 from airflow_kafka_hdfs.ingest.examining import Finding, LiveFile, Looking, Severity, look_into
-from airflow_kafka_hdfs.ingest.layout import ROOT, FileName, escape, file_topic
+from airflow_kafka_hdfs.ingest.layout import ROOT, FileName, escape, file_topic, unescape
 from airflow_kafka_hdfs.ingest.ownership import all_owners
 from airflow_kafka_hdfs.ingest.plan_book import all_plans, standing
 from airflow_kafka_hdfs.ingest.ranges import Ranges, total
@@ -204,7 +204,7 @@ def _unknown_files(ctx: Context, commits: list[Commit]) -> list[Finding]:
     homes |= {escape(topic) for topic, owner in owners.items() if owner == ctx.pipeline}
     # Pipelines may share folders, and topics may be handed over: only files of topics that this one owns are its own.
     topics = {entry.topic for commit in commits for entry in commit.files} | owners.keys()
-    mine = {file_topic(topic) for topic in topics if owners.get(topic, ctx.pipeline) == ctx.pipeline}
+    mine = {_in_names(topic) for topic in topics if owners.get(topic, ctx.pipeline) == ctx.pipeline}
     return [
         Finding(
             severity=Severity.ERROR,
@@ -217,10 +217,15 @@ def _unknown_files(ctx: Context, commits: list[Commit]) -> list[Finding]:
     ]
 
 
+def _in_names(topic: str) -> str:
+    """A topic as `FileName.parse` tells it."""
+    return unescape(file_topic(topic))
+
+
 def _without_log(ctx: Context) -> list[Finding]:
     """An empty log is that of a pipeline that never ran, or it was lost, or another name is meant."""
     owners = all_owners(ctx)
-    foreign = {file_topic(topic) for topic, owner in owners.items() if owner != ctx.pipeline}
+    foreign = {_in_names(topic) for topic, owner in owners.items() if owner != ctx.pipeline}
     tops = [item.path for item in ctx.data.list("") if item.is_dir and item.name[:1] not in "._"]
     for file in data_files(ctx, tops):
         name = FileName.parse(file.name)

@@ -101,6 +101,20 @@ def test_topics_that_were_handed_over_are_left_to_their_owner_and_the_others_are
     assert owners_of(world.run("y").context(), ["events", "clicks"]) == {"events": "other", "clicks": "p"}
 
 
+@pytest.mark.parametrize("topic", ["_events", "." + "e" * 200])
+def test_the_doctor_knows_files_of_topics_whose_names_are_written_in_another_way(topic):
+    world = World(arguments={"topics": [topic]})
+    world.cluster.create_topic(topic)
+    world.produce(topic, 0, 1, 2)
+    assert world.run().whole()[1].is_green
+    assert examine(world.run("doctor").context()) == []
+    assert [f.severity for f in examine(world.run("x", pipeline_id="typo").context())] == [Severity.NOTE]
+    (path,) = [path for path in world.store.files() if path.endswith(".jsonl")]
+    world.store.put_if_absent(path.replace("+0+0+", "+0+7+"), b"1\n")
+    (finding,) = examine(world.run("doctor").context())
+    assert "no record lists it" in finding.what
+
+
 def test_the_doctor_calls_no_log_healthy_that_was_lost_or_restored_from_an_old_copy():
     world = ingested()
     world.cluster.create_topic("clicks")
