@@ -81,8 +81,9 @@ def mirror_watermarks(context: AirflowContext, assets: JobAssets, config: Ingest
     """
     commits = {commit.number: commit for commit in (*done.to_announce, *done.recovered, *done.own)}
     offsets: dict[TopicPartition, int] = {}
+    topics = done.view.state.topics
     for topic in sorted({change.key.topic for commit in commits.values() for change in commit.changes}):
-        known = done.view.state.known(topic)
+        known = topics.get(topic, {})
         marks = {partition: done.view.state.coverage[key].watermark for partition, key in sorted(known.items())}
         offsets |= {TopicPartition(topic, partition): mark for partition, mark in marks.items()}
         if marks and assets.topics is not None and assets.knows(topic):

@@ -88,23 +88,25 @@ def report_publish(plan: Plan, done: Finished, seconds: float) -> None:
     """Metrics of the publish step: of the commit that it made, and of those that nobody is known to have told of."""
     stats.timing("kafka_hdfs.publish_duration", seconds * 1000, tags={"pipeline": plan.pipeline})
     held = {item.topic for item in (done.own[-1].held if done.own else plan.held)}
-    for topic in sorted({entry.key.topic for entry in plan.entries} | held):
+    lags = _lags(plan, done.view.state)
+    for topic in sorted(lags.keys() | held):
         tags = {"pipeline": plan.pipeline, "topic": topic}
         stats.gauge("kafka_hdfs.held", int(topic in held), tags=tags)
-        stats.gauge("kafka_hdfs.lag", _lag(plan, done.view.state, topic), tags=tags)
+        stats.gauge("kafka_hdfs.lag", lags.get(topic, 0), tags=tags)
     for commit in (*done.recovered, *([done.record] if done.record else [])):
         for topic in sorted({unit.topic for unit in commit.units} | set(commit.datasets)):
             _report_topic(plan.pipeline, commit, topic)
         _report_user(plan.pipeline, commit.metrics)
 
 
-def _lag(plan: Plan, state: LogState, topic: str) -> int:
-    lag = 0
+def _lags(plan: Plan, state: LogState) -> dict[str, int]:
+    """Of every topic that was looked at."""
+    lags: dict[str, int] = {}
     for entry in plan.entries:
         coverage = state.coverage.get(entry.key)
-        if entry.key.topic == topic and coverage is not None:
-            lag += max(entry.log_end - coverage.watermark, 0)
-    return lag
+        lag = 0 if coverage is None else max(entry.log_end - coverage.watermark, 0)
+        lags[entry.key.topic] = lags.get(entry.key.topic, 0) + lag
+    return lags
 
 
 def _report_topic(pipeline: str, commit: Commit, topic: str) -> None:

@@ -22,11 +22,14 @@ def plan_table(plan: Plan, *, whole: bool = False) -> str:
     for index, topic in plan.units:
         tasks.setdefault(topic, set()).add(index)
     held = {item.topic: item for item in plan.held}
-    topics = sorted({entry.key.topic for entry in plan.entries} | tasks.keys() | held.keys())
+    looked_at: dict[str, list[PlanEntry]] = {}
+    for entry in plan.entries:
+        looked_at.setdefault(entry.key.topic, []).append(entry)
+    topics = sorted(looked_at.keys() | tasks.keys() | held.keys())
     lines = [f"plan {plan.plan}: {_what(plan)}, {len(topics)} topics, {len(plan.entries)} partitions looked at"]
     rows = []
     for topic in topics:
-        entries = [entry for entry in plan.entries if entry.key.topic == topic]
+        entries = looked_at.get(topic, [])
         rows.append(
             (
                 topic,
