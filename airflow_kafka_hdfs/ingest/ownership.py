@@ -111,7 +111,7 @@ def claim(ctx: Context, topics: Collection[str]) -> dict[str, str]:
         Topic -> pipeline, of the topics that other pipelines own.
     """
     found = ctx.workers.map(lambda topic: _claim(ctx, topic), sorted(topics))
-    return of_others(ctx, {owner.topic: owner.pipeline for owner in found if owner is not None})
+    return of_others(ctx, {owner.topic: owner.pipeline for owner in found})
 
 
 def hold_foreign(ctx: Context, foreign: Mapping[str, str]) -> list[Held]:
@@ -132,11 +132,12 @@ def refuse_foreign(ctx: Context, foreign: Mapping[str, str]) -> None:
         raise OwnedElsewhereError(_told(ctx, foreign))
 
 
-def _claim(ctx: Context, topic: str) -> Owner | None:
+def _claim(ctx: Context, topic: str) -> Owner:
     mine = Owner(topic=topic, pipeline=ctx.pipeline)
-    if ctx.data.put_if_absent(ctx.log.data_paths.owner(topic), wire.encode("owner", mine)):
-        return mine
-    return _owner(ctx, topic)
+    while not ctx.data.put_if_absent(ctx.log.data_paths.owner(topic), wire.encode("owner", mine)):
+        if (owner := _owner(ctx, topic)) is not None:
+            return owner  # else it was released between the two calls, and anybody may have it
+    return mine
 
 
 def _owner(ctx: Context, topic: str) -> Owner | None:

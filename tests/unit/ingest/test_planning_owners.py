@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from airflow_kafka_hdfs.exceptions import OwnedElsewhereError, StateMissingError
-from airflow_kafka_hdfs.ingest.ownership import MOST_LISTINGS
+from airflow_kafka_hdfs.ingest.ownership import MOST_LISTINGS, claim, owner_of
 from airflow_kafka_hdfs.ingest.records import Kind
 from airflow_kafka_hdfs.ingest.selection import TopicFilter
 from airflow_kafka_hdfs.ingest.steering import carry_out, release, remove_owners
@@ -102,6 +102,21 @@ def test_a_pipeline_that_died_before_its_claim_makes_it_later_or_is_held(world):
     for params in ({}, later, {"dry_run": True}):
         planned = world.run(f"run-4{len(params)}").plan(params)
         assert [held.reason for held in planned.plan.held] == ["owned_elsewhere"]
+
+
+def test_a_topic_given_up_while_it_is_claimed_is_owned_afterwards(world):
+    other = world.run("x", pipeline_id="other").context()
+    claim(other, ["events"])
+    run = world.run()
+    path = other.log.data_paths.owner("events")
+
+    def before(call):
+        if call.name == "get" and call.path == path:
+            world.store.delete(path)
+
+    run.store = FaultyStore(world.store, before_call=before)
+    assert claim(run.context(), ["events"]) == {}
+    assert owner_of(world.run().context(), "events") == "p"
 
 
 def test_a_topic_lost_to_another_pipeline_and_given_up_by_it_is_not_read_from_the_old_start_point(world):
