@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from airflow_kafka_hdfs.adapters.kafka.errors import (
     no_answer,
 )
 from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
+from airflow_kafka_hdfs.adapters.kafka.survey import survey
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError
 from airflow_kafka_hdfs.model import PartitionOffsets, TopicInfo, TopicPartition
 from airflow_kafka_hdfs.ports.kafka import Fault, TopicCatalog
@@ -41,6 +42,10 @@ _ROUND_SECONDS = (3.0, 3.0, 6.0, 12.0)
 _ELECTION_SECONDS = 20.0
 # Brokers hear of a new topic one after the other; a topic is missing if it still is after this time.
 _NEWS_SECONDS = 2.0
+
+
+# From here on a survey costs less than it takes to connect its consumers.
+_MANY = 2_000
 
 
 _Answers: TypeAlias = "list[int | str | KafkaError]"
@@ -65,15 +70,23 @@ class KafkaCatalog(TopicCatalog):
         settings: from `client_settings`.
         timeout: seconds that one call may take at most, retries included.
         sleep: waits between rounds.
+        many: offsets of so many partitions and more are looked up by a survey first.
 
     Raises:
         ConfigError: the client refuses the settings.
     """
 
     def __init__(
-        self, settings: KafkaSettings, *, timeout: float = 30.0, sleep: Callable[[float], None] = time.sleep
+        self,
+        settings: KafkaSettings,
+        *,
+        timeout: float = 30.0,
+        sleep: Callable[[float], None] = time.sleep,
+        many: int = _MANY,
     ) -> None:
         config = settings.for_admin()
+        self._settings = settings
+        self._many = many
         self._servers = settings.servers
         self._trouble = Trouble(config.get("error_cb"), settings.hide)
         self._timeout = timeout
@@ -119,9 +132,13 @@ class KafkaCatalog(TopicCatalog):
 
     def offsets(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, PartitionOffsets | str]:
         """Three look-ups side by side, each one request per leader. Raises KafkaUnavailableError."""
+        start = time.monotonic()
         questions = (_EARLIEST, _LAST_STABLE, _HIGH_WATERMARK)
         wanted = _in_order(partitions)
-        answers = zip(*self._ask("looking up offsets", questions, wanted), strict=True)
+        surveyed = None
+        if len(wanted) >= self._many:
+            surveyed = survey(self._settings, self._trouble, wanted, min(_ROUND_SECONDS[0], self._timeout))
+        answers = zip(*self._ask("looking up offsets", questions, wanted, start, surveyed), strict=True)
         return {tp: _as_offsets(*three) for tp, three in zip(wanted, answers, strict=True)}
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | None | str]:
@@ -131,19 +148,35 @@ class KafkaCatalog(TopicCatalog):
             IsolationLevel.READ_COMMITTED, lambda tp: OffsetSpec.for_timestamp(max(times[tp], 0)), _NO_RECORD
         )
         wanted = _in_order(times)
-        (answers,) = self._ask("looking up offsets by time", (question,), wanted)
+        (answers,) = self._ask("looking up offsets by time", (question,), wanted, time.monotonic())
         return {tp: None if answer == _NO_RECORD else answer for tp, answer in zip(wanted, answers, strict=True)}
 
     def _ask(
-        self, action: str, questions: tuple[_Question, ...], wanted: list[TopicPartition]
+        self,
+        action: str,
+        questions: tuple[_Question, ...],
+        wanted: list[TopicPartition],
+        start: float,
+        surveyed: Sequence[Sequence[int | None]] | None = None,
     ) -> list[list[int | str]]:
         """Answers to each question, in the order of the partitions: an offset, or a code where there is none.
+
+        Args:
+            action: for the text of errors.
+            questions: to ask of each partition.
+            wanted: the partitions.
+            start: when the look-up began.
+            surveyed: answers that are there already, as this returns them; None for what is not.
 
         All questions are in flight at once. What meets an election or a silent broker is asked again in the next
         round, alone, for a while. Lists by place cost a fraction of mappings by partition, where there are 10,000.
         """
-        answers: list[_Answers] = [[no_answer("not asked")] * len(wanted) for _ in questions]
-        start, pause, rounds = time.monotonic(), 0.1, iter(_ROUND_SECONDS)
+        nothing = no_answer("not asked")
+        answers: list[_Answers] = [
+            [nothing if answer is None else answer for answer in known]
+            for known in surveyed or [[None] * len(wanted) for _ in questions]
+        ]
+        pause, rounds = 0.1, iter(_ROUND_SECONDS)
         while open_places := {place for found in answers for place in _open(found)}:
             left = max(start + self._timeout - time.monotonic(), 1.0)
             self._round(questions, wanted, answers, min(next(rounds, _ROUND_SECONDS[-1]), left))

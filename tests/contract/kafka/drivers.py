@@ -138,6 +138,7 @@ class RealDriver(Driver):
         self.cluster_id = cluster.cluster_id
         self._producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
         self.settings = client_settings(dict(cluster.secure_config(USER)))
+        self.many = 2_000
 
     def topic(self, partitions: int = 1) -> str:
         name = f"topic_{uuid.uuid4().hex[:10]}"
@@ -173,7 +174,7 @@ class RealDriver(Driver):
         self.cluster.deny(USER, name, AclOperation.READ if read_only else AclOperation.ALL)
 
     def catalog(self) -> TopicCatalog:
-        return KafkaCatalog(self.settings)
+        return KafkaCatalog(self.settings, many=self.many)
 
     def reader(self) -> RecordReader:
         return self.make_reader(self.settings)

@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_hdfs.model import PartitionOffsets, TopicPartition
-from tests.contract.kafka.drivers import Driver
+from tests.contract.kafka.drivers import Driver, FakeDriver, RealDriver
 
 HOUR = 3_600_000
+
+
+@pytest.fixture(params=["fake", *(pytest.param(name, marks=pytest.mark.services) for name in ("real", "surveyed"))])
+def kafka(request: pytest.FixtureRequest) -> Driver:
+    """The fake, and real brokers; also as those with very many partitions are looked at."""
+    if request.param == "fake":
+        return FakeDriver()
+    driver: RealDriver = request.getfixturevalue("real_driver")
+    driver.many = 1 if request.param == "surveyed" else 2_000
+    return driver
 
 
 def test_the_cluster_tells_its_id(kafka: Driver):

@@ -6,7 +6,7 @@ import base64
 import json
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -236,9 +236,9 @@ def test_a_leader_killed_while_it_is_read_costs_time_and_no_record(tmp_path: Pat
             for _ in range(3):
                 reading.poll()
             reading.reader.close()
-        catalog = KafkaCatalog(settings)
-        offsets = catalog.offsets(tps)
-        assert offsets == {tp: PartitionOffsets(log_start=0, last_stable=1000, high_watermark=1000) for tp in tps}
+        for many in (1, 2_000):
+            offsets = KafkaCatalog(settings, many=many).offsets(tps)
+            assert offsets == {tp: PartitionOffsets(log_start=0, last_stable=1000, high_watermark=1000) for tp in tps}
     for reading in readings:
         for tp in tps:
             wanted = [b"%d" % i for i in range(tp.partition, 6000, 6)]
@@ -250,9 +250,10 @@ def test_one_frozen_broker_is_a_fault_of_its_partitions_alone(tmp_path: Path):
     with KafkaCluster(tmp_path, nodes=3, properties={"default.replication.factor": 1}) as cluster:
         name = cluster.create_topic("spread", partitions=6)
         settings = client_settings({"bootstrap.servers": cluster.bootstrap_servers})
-        catalog = KafkaCatalog(settings, timeout=8)
+        catalogs = [KafkaCatalog(settings, timeout=8, many=many) for many in (1, 2_000)]
         tps = [TopicPartition(name, p) for p in range(6)]
-        assert all(isinstance(answer, PartitionOffsets) for answer in catalog.offsets(tps).values())
+        for catalog in catalogs:
+            assert all(isinstance(answer, PartitionOffsets) for answer in catalog.offsets(tps).values())
         frozen = cluster.leader_of(name, 0)
         lost = {tp for tp in tps if cluster.leader_of(name, tp.partition) == frozen}
         cluster.pause_node(frozen)
@@ -260,14 +261,16 @@ def test_one_frozen_broker_is_a_fault_of_its_partitions_alone(tmp_path: Path):
         for reader in readers:
             reader.assign(dict.fromkeys(tps, 0))
             reader.poll(10, 0.5)
-        found = catalog.offsets(tps)
+        with ThreadPoolExecutor() as threads:
+            looks = list(threads.map(lambda catalog: catalog.offsets(tps), catalogs))
         start = time.monotonic()
         for reader in readers:
             reader.close()
         closing = time.monotonic() - start
         cluster.continue_node(frozen)
-        assert {tp for tp, answer in found.items() if isinstance(answer, str)} == lost
-        assert all(str(found[tp]).startswith("no_leader") for tp in lost)
+        for found in looks:
+            assert {tp for tp, answer in found.items() if isinstance(answer, str)} == lost
+            assert all(str(found[tp]).startswith("no_leader") for tp in lost)
         assert closing < 1
 
 
