@@ -208,7 +208,14 @@ class HdfsCluster(Service):
         has_data = all(node.is_running() for node in self._datanodes)
         if has_data:
             wait_until(lambda: self._has_reports(to), what=f"name node {to} has reports of all data nodes", timeout=90)
-        self._haadmin("-failover", f"nn{other}", f"nn{to}")
+
+        def takes_over() -> bool:
+            self._haadmin("-failover", f"nn{other}", f"nn{to}")
+            return True
+
+        # A standby that was just started may know blocks that were deleted since: it waits for reports of them, and is
+        # not ready until it has read of their deletion.
+        wait_until(takes_over, what=f"name node {to} is ready to be active", timeout=120, every=2)
         wait_until(lambda: self.active_namenode() == to, what=f"name node {to} is active", timeout=30)
         if has_data:
             wait_until(lambda: self._is_operational(to), what=f"name node {to} leaves safe mode", timeout=90)
@@ -330,6 +337,7 @@ class HdfsCluster(Service):
             "dfs.namenode.shared.edits.dir": (self.folder / "shared-edits").as_uri(),
             "dfs.ha.fencing.methods": "shell(/bin/true)",
             "dfs.ha.tail-edits.period": "1s",
+            "dfs.ha.log-roll.period": "5s",
             "dfs.client.failover.sleep.base.millis": "100",
             "dfs.client.failover.sleep.max.millis": "1000",
         }
