@@ -14,6 +14,7 @@ from airflow_kafka_hdfs.exceptions import OwnedElsewhereError
 from airflow_kafka_hdfs.ingest import wire
 from airflow_kafka_hdfs.ingest.context import Context
 from airflow_kafka_hdfs.ingest.layout import ROOT, FileName, escape, file_topic, unescape
+from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.reasons import HeldReason
 from airflow_kafka_hdfs.ingest.records import Held
 
@@ -61,12 +62,8 @@ def check_log(ctx: Context, state_uri: str | None) -> bool:
     else:
         data = ctx.state.get(ctx.log.paths.owner)
         owner = None if data is None else wire.decode(ctx.log.paths.owner, "log_owner", LogOwner, data)
-    if owner is not None and owner.pipeline != ctx.pipeline:
-        raise OwnedElsewhereError(
-            f"the commit log at {ctx.state.root} is that of pipeline {owner.pipeline}: pipeline {ctx.pipeline} would "
-            "take what that one has read for read. Give state_uri a folder for each pipeline, or leave it out; if the "
-            f"pipeline was only renamed, keep its name with pipeline_id={owner.pipeline!r}"
-        )
+    if owner is not None:
+        _refuse_log_of(ctx, owner.pipeline)
     return bool(is_default) or owner is not None
 
 
@@ -75,6 +72,30 @@ def claim_log(ctx: Context, state_uri: str | None) -> None:
     mine = wire.encode("log_owner", LogOwner(pipeline=ctx.pipeline))
     if not ctx.state.put_if_absent(ctx.log.paths.owner, mine):
         check_log(ctx, state_uri)
+
+
+def refuse_foreign_start(ctx: Context, view: LogView) -> None:
+    """Refuse a log that another pipeline began, whoever came first to claim it: their start points are not ours.
+
+    Args:
+        ctx: ports of this run.
+        view: a reading of the log; records below its checkpoint have been looked at often enough.
+
+    Raises:
+        OwnedElsewhereError: its first record names another pipeline.
+    """
+    first = view.records.get(0)
+    if first is not None and first.pipeline is not None:
+        _refuse_log_of(ctx, first.pipeline)
+
+
+def _refuse_log_of(ctx: Context, pipeline: str) -> None:
+    if pipeline != ctx.pipeline:
+        raise OwnedElsewhereError(
+            f"the commit log at {ctx.state.root} is that of pipeline {pipeline}: pipeline {ctx.pipeline} would "
+            "take what that one has read for read. Give state_uri a folder for each pipeline, or leave it out; if the "
+            f"pipeline was only renamed, keep its name with pipeline_id={pipeline!r}"
+        )
 
 
 def owners_of(ctx: Context, topics: Collection[str]) -> dict[str, str]:

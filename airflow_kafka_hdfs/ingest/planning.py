@@ -38,7 +38,7 @@ from airflow_kafka_hdfs.ingest.intervals import (
 )
 from airflow_kafka_hdfs.ingest.log import LogView
 from airflow_kafka_hdfs.ingest.newcomers import newcomers, take, uncovered, without_foreign
-from airflow_kafka_hdfs.ingest.ownership import check_log, claim, owned_elsewhere, refuse_foreign
+from airflow_kafka_hdfs.ingest.ownership import check_log, claim, owned_elsewhere, refuse_foreign, refuse_foreign_start
 from airflow_kafka_hdfs.ingest.packing import pack
 from airflow_kafka_hdfs.ingest.plan_book import abort_plan, live_plans, own_plans, standing
 from airflow_kafka_hdfs.ingest.plans import Plan, Waiting
@@ -191,6 +191,7 @@ def _forward(
             skipped[change.key.topic] += change.counts.skipped
 
     while True:
+        refuse_foreign_start(ctx, view)
         cluster = look(sources.catalog, config.topics, view.state)
         if request.reset:
             foreign = foreign_keys(request.reset, cluster, request.elsewhere, sources.catalog.topics)
@@ -245,6 +246,7 @@ def _interval(
     view: LogView,
 ) -> _Draft:
     """Planning of a date range: an interval run, or a replace that was not carried out yet."""
+    refuse_foreign_start(ctx, view)
     cluster = look(sources.catalog, config.topics, view.state)
     bounds = find_bounds(sources.catalog.offsets_for_times, cluster, interval)
     decided = decide_interval(view.state, cluster, config, interval, bounds)
@@ -324,6 +326,7 @@ def _record(
         run=ctx.run,
         clock=ctx.timestamp(),
         attempt=ctx.ids.hex(16),
+        pipeline=ctx.pipeline,
         request=request,
         who=ctx.run.who,
         why=why,

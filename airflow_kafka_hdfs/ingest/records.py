@@ -346,6 +346,7 @@ class Commit:
         plan: the plan that it completes or aborts; None for start points and operators' commands.
         attempt: unique id of whoever made it, so that no two records are ever equal byte for byte.
         clock: ISO time, UTC, when it was made.
+        pipeline: whose start points it holds; None where it holds none of planning.
         changes: what changes in the coverage.
         files: files that become live with it, quarantine files too.
         units: units of the plan that it takes.
@@ -363,6 +364,7 @@ class Commit:
     run: RunRef
     clock: str
     attempt: str
+    pipeline: str | None = None
     plan: str | None = None
     request: str | None = None
     who: str = ""

@@ -37,6 +37,33 @@ def test_a_log_of_another_pipeline_is_refused_and_nothing_changes(world, params)
     assert world.run("run-3", state_uri="file:///records").whole()[1].is_green
 
 
+@pytest.mark.parametrize("first", ["owner", "commits"])
+def test_of_two_pipelines_that_begin_one_log_at_the_same_moment_none_takes_start_points_of_the_other(world, first):
+    world.states["other"] = world.store
+    ours = world.run(state_uri="file:///records", bootstrap="latest")
+    told = []
+
+    def other_begins():
+        other = world.run("x", pipeline_id="other", destination="file:///elsewhere", state_uri="file:///records")
+        other.store = FaultyStore(world.store)
+        try:
+            other.plan()
+        except OwnedElsewhereError as error:
+            told.append(str(error))
+
+    overtaken(ours, first, other_begins)
+    if first == "owner":  # our start points stand, our claim of the log is still to come
+        ours.plan()
+        assert "that of pipeline p" in told[0]
+        other_begins()
+        assert len(told) == 2
+    else:
+        with pytest.raises(OwnedElsewhereError, match="that of pipeline other"):
+            ours.plan()
+        assert not told
+    assert len(records(world)) == 1
+
+
 def test_a_log_in_the_default_place_of_another_pipeline_is_refused(world):
     for name, is_fine in (("p", True), ("other", False)):
         run = world.run(name, state_uri=f"file:///data/.kafka_hdfs/{name}/")
