@@ -1,6 +1,6 @@
 """A task over an endless-looking topic that is never in memory as a whole; a store that keeps nothing.
 
-As a program it tells what a task costs: `python -m tests.unit.ingest.streaming FORMAT CODEC RECORDS FOLDERS`.
+As a program it tells what a task costs: `python -m tests.unit.ingest.streaming FORMAT CODEC RECORDS FOLDERS [BYTES]`.
 """
 
 from __future__ import annotations
@@ -110,17 +110,17 @@ SETTINGS = {
 }
 
 
-def values_of(kind: str, folders: int, schema_id: int) -> list[bytes]:
-    """As many different values as there are folders, about 100 bytes each; tiny ones for `raw`."""
-    events = [event(i, MORNING - i * HOUR, "x" * 80) for i in range(folders)]
+def values_of(kind: str, folders: int, schema_id: int, size: int = 100) -> list[bytes]:
+    """As many different values as there are folders, about so many bytes each; tiny ones for `raw`."""
+    events = [event(i, MORNING - i * HOUR, "x" * (size - 20)) for i in range(folders)]
     if kind in ("avro", "parquet"):
         return [confluent(schema_id, value) for value in events]
     if kind == "jsonl":
         return [json.dumps(value).encode() for value in events]
-    return [b"tiny" if kind == "raw" else b"x" * 100] * folders
+    return [b"tiny" if kind == "raw" else b"x" * size] * folders
 
 
-def measure(kind: str, codec: str, records: int, folders: int) -> dict[str, float]:
+def measure(kind: str, codec: str, records: int, folders: int, size: int = 100) -> dict[str, float]:
     """Seconds, records per second, and the growth of the process in MiB."""
     task = Task(store=ForgetfulStore())
     task.topic("warm", **SETTINGS[kind], codec=codec)  # imports and caches that any task has
@@ -129,7 +129,7 @@ def measure(kind: str, codec: str, records: int, folders: int) -> dict[str, floa
     task.run()
     task = Task(store=ForgetfulStore(), registry=task.registry)
     task.topic(**SETTINGS[kind], codec=codec)
-    values = values_of(kind, folders, schema_id)
+    values = values_of(kind, folders, schema_id, size)
     sources = task.sources()
     task.sources = lambda: type(sources)(
         catalog=sources.catalog,
@@ -155,4 +155,4 @@ def measure(kind: str, codec: str, records: int, folders: int) -> dict[str, floa
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))))
+    print(json.dumps(measure(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))))

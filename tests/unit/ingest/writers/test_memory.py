@@ -15,8 +15,8 @@ CLIENT_MIB = 24
 @pytest.mark.parametrize(("kind", "codec"), [("avro", "zstandard"), ("jsonl", "zstandard")])
 @pytest.mark.bug(104)
 def test_two_hundred_open_folders_fit_into_their_share(kind, codec):
-    """120,000 records of 100 bytes fill the open block of each folder."""
-    command = [sys.executable, "-m", "tests.unit.ingest.streaming", kind, codec, "120000", "200"]
+    """30,000 records of 400 bytes fill the open block of each folder."""
+    command = [sys.executable, "-m", "tests.unit.ingest.streaming", kind, codec, "30000", "200", "400"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=True)
     found = json.loads(done.stdout)
     assert found["files"] == 200
