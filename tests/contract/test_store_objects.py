@@ -170,6 +170,7 @@ def test_a_missing_bucket_is_told_at_once(s3):
 def test_an_endpoint_that_is_away_is_unavailable():
     uri = StoreUri.parse("s3://bucket/x")
     options = {"endpoint_url": "http://127.0.0.1:1", "key": "testing", "secret": "geheim"}
+    options["config_kwargs"] = {"retries": {"max_attempts": 0}}  # the client's own would take ten seconds
     store = open_objects(uri, StoreOptions(timeout=2, patience=ONE_TRY), options)
     store._fs.retries = 1
     with pytest.raises(StoreUnavailableError) as answer:
