@@ -84,11 +84,14 @@ class Scheduler:
     def run(self, until: Callable[[], bool] = lambda: False, most_steps: int = 100_000) -> None:
         """Let the actors go on until all are done."""
         last: Actor | None = None
+        alive = [actor for actor in self.actors if not actor.done]
         for _ in range(most_steps):
-            alive = [actor for actor in self.actors if not actor.done]
+            if last is not None and last.done:
+                alive.remove(last)
+                last = None
             if not alive or until():
                 return
-            stays = last is not None and not last.done and self.random.random() < self.stickiness
+            stays = last is not None and self.random.random() < self.stickiness
             actor = last if stays and last is not None else self.random.choice(alive)
             last = actor
             if self.crash_share and actor.calls and self.random.random() < self.crash_share:
