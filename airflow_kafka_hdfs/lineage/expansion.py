@@ -20,6 +20,7 @@ STATES = {
 """Airflow's states of task instances -> what they mean for pairs; any other is unknown."""
 REMOVED = "removed"
 """Airflow's state of instances of a mapped task that an earlier attempt had and this one has not."""
+_NO_XCOM: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ def run_lineage(
         declared=declared,
         unresolved=unresolved,
         columns=_columns(workflow, latest, derivation),
-        attempts=max((attempts for _, attempts in facts.states.values()), default=1),
+        attempts=max([attempts for _, attempts in facts.states.values()], default=1),
         incomplete=tuple(sorted({report.task_id for report in latest.values() if not report.complete})),
     )
 
@@ -94,7 +95,7 @@ def _went_as_declared(workflow: Workflow, facts: RunFacts, reports: Mapping[tupl
     """Whether a run has the very graph that its structure alone gives: nothing mapped, reported or found out later."""
     if reports or facts.aliases or facts.triggers not in ((), workflow.schedule):
         return False
-    return all(index == -1 and state != REMOVED for (_, index), (state, _) in facts.states.items())
+    return _plain(facts)
 
 
 def _ends(derivation: Derivation) -> Iterator[tuple[DatasetId, DatasetId]]:
@@ -170,6 +171,41 @@ def expand(
     Returns:
         Nodes whose `parents` and `xcom` index into the list.
     """
+    if not reports and _plain(facts):
+        nodes = _one_of_each(workflow, facts)
+    else:
+        nodes = _all_instances(workflow, facts, reports)
+    if options.schedule_inputs and (facts.triggers or workflow.schedule):
+        return [_scheduled(node, workflow, facts) for node in nodes]
+    return nodes
+
+
+def _plain(facts: RunFacts) -> bool:
+    """Whether no task was mapped, as in most runs."""
+    return all(index == -1 and state != REMOVED for (_, index), (state, _) in facts.states.items())
+
+
+def _one_of_each(workflow: Workflow, facts: RunFacts) -> list[Node]:
+    """The nodes of a run in which every task has one instance and none reported anything."""
+    where = {task.task_id: number for number, task in enumerate(workflow.tasks)}
+    states = {task_id: STATES.get(state, PairState.UNKNOWN) for (task_id, _), (state, _) in facts.states.items()}
+    nodes = []
+    for task in workflow.tasks:
+        xcom = frozenset(where[name] for name in task.xcom if name in where) if task.xcom else _NO_XCOM
+        upstream = dict.fromkeys((*task.upstream, *task.xcom)) if task.xcom else task.upstream
+        parents = tuple([where[name] for name in upstream if name in where])
+        state = states.get(task.task_id, PairState.UNKNOWN)
+        if task.alias_reads or task.alias_writes:
+            nodes.append(_told_node(task, -1, (parents, xcom), state, facts, None))
+            continue
+        reads, writes = task.reads, task.writes
+        if len(reads) > 1 or len(writes) > 1:
+            reads, writes = tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))
+        nodes.append(Node(task.task_id, -1, parents, xcom, reads, writes, task.explicit, state))
+    return nodes
+
+
+def _all_instances(workflow: Workflow, facts: RunFacts, reports: Mapping[tuple[str, int], TaskIo]) -> list[Node]:
     instances = _instances(workflow, facts, reports)
     where: dict[tuple[str, int], int] = {}
     for task in workflow.tasks:
@@ -183,12 +219,12 @@ def expand(
     for task in workflow.tasks:
         for map_index in instances[task.task_id]:
             parents = _parents(task, map_index, instances, where, joints)
-            nodes.append(_node(task, map_index, parents, facts, reports.get((task.task_id, map_index))))
+            report = reports.get((task.task_id, map_index))
+            state = _state((task.task_id, map_index), facts, report)
+            nodes.append(_told_node(task, map_index, parents, state, facts, report))
     for task_id in joints:
         members = tuple(where[task_id, map_index] for map_index in instances[task_id])
         nodes.append(Node(task_id=task_id, parents=members, xcom=frozenset(members), joint=True))
-    if options.schedule_inputs:
-        nodes = [_scheduled(node, workflow, facts) for node in nodes]
     return nodes
 
 
@@ -234,24 +270,15 @@ def _parents(
     return tuple(parents), frozenset(xcom)
 
 
-def _node(
+def _told_node(
     task: TaskSpec,
     map_index: int,
     parents: tuple[tuple[int, ...], frozenset[int]],
+    state: PairState,
     facts: RunFacts,
     report: TaskIo | None,
 ) -> Node:
-    if report is None and not task.alias_reads and not task.alias_writes:
-        return Node(
-            task_id=task.task_id,
-            map_index=map_index,
-            parents=parents[0],
-            xcom=parents[1],
-            reads=tuple(dict.fromkeys(task.reads)) if task.reads else (),
-            writes=tuple(dict.fromkeys(task.writes)) if task.writes else (),
-            explicit=task.explicit,
-            state=_state(task.task_id, map_index, facts, None),
-        )
+    """The node of an instance with what it reported and with what stood for its aliases."""
     reads, writes, explicit = list(task.reads), list(task.writes), list(task.explicit or ())
     named = task.explicit is not None
     aliases: dict[str, tuple[DatasetId, ...]] = dict(facts.aliases)
@@ -274,12 +301,12 @@ def _node(
         reads=tuple(dict.fromkeys(reads)),
         writes=tuple(dict.fromkeys(writes)),
         explicit=tuple(explicit) if named else None,
-        state=_state(task.task_id, map_index, facts, report),
+        state=state,
     )
 
 
-def _state(task_id: str, map_index: int, facts: RunFacts, report: TaskIo | None) -> PairState:
-    known = facts.states.get((task_id, map_index))
+def _state(instance: tuple[str, int], facts: RunFacts, report: TaskIo | None) -> PairState:
+    known = facts.states.get(instance)
     if known is not None:
         return STATES.get(known[0], PairState.UNKNOWN)
     return STATES.get(report.state, PairState.UNKNOWN) if report is not None else PairState.UNKNOWN
@@ -291,7 +318,7 @@ def _scheduled(node: Node, workflow: Workflow, facts: RunFacts) -> Node:
         return node
     if any(item.sources for item in node.explicit or ()):
         return node
-    return replace(node, reads=tuple(Use(dataset, Evidence.SCHEDULE) for dataset in datasets))
+    return node._replace(reads=tuple(Use(dataset, Evidence.SCHEDULE) for dataset in datasets))
 
 
 def _columns(

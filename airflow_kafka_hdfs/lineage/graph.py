@@ -7,8 +7,9 @@ milliseconds. The rule in words, with pictures: docs/lineage/rule.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import networkx as nx
 
@@ -16,6 +17,9 @@ from airflow_kafka_hdfs.exceptions import LineageError
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.pairs import SAMPLES, Derivation, Flow, Intermediates, Node, Options, Pair, PairState
 from airflow_kafka_hdfs.lineage.workflow import Evidence
+
+_XCOM, _ORDER = Evidence.XCOM.value, Evidence.ORDER.value
+_NOTHING: Mapping[DatasetId, bool] = MappingProxyType({})
 
 
 def derive(
@@ -32,18 +36,19 @@ def derive(
         LineageError: the tasks wait for each other in a circle.
     """
     graph = _Graph(nodes, options or Options(), temporary)
-    whole = _Pass(graph, lambda _: True)
+    whole = _Pass(graph, [True] * len(nodes))
     count = sum(bits.bit_count() for bits in whole.targets.values())
-    inputs = tuple(sorted(graph.sources[bit] for bit in _bits(whole.read_somewhere)))
-    outputs = tuple(sorted(target for target in graph.writers if target not in graph.dropped | whole.refused))
-    refused = tuple(sorted(whole.refused))
+    hidden = graph.dropped | whole.refused
+    inputs = tuple(sorted((graph.sources[bit] for bit in _bits(whole.read_somewhere)), key=_order))
+    outputs = tuple(sorted((target for target in graph.writers if target not in hidden), key=_order))
+    refused = tuple(sorted(whole.refused, key=_order))
     if count > graph.options.max_pairs:
         return Derivation(pairs=(), inputs=inputs, outputs=outputs, compressed=True, refused=refused, count=count)
-    if all(node.state is PairState.WRITTEN for node in nodes if not node.joint):
+    if all(node.state is PairState.WRITTEN or node.joint for node in nodes):
         live = whole
     else:
-        live = _Pass(graph, lambda i: nodes[i].joint or nodes[i].state is PairState.WRITTEN)
-    pairs = tuple(sorted(_pairs(graph, whole, live), key=lambda pair: (pair.source, pair.target)))
+        live = _Pass(graph, [node.joint or node.state is PairState.WRITTEN for node in nodes])
+    pairs = tuple(sorted(_pairs(graph, whole, live), key=lambda pair: (_order(pair.source), _order(pair.target))))
     return Derivation(pairs=pairs, inputs=inputs, outputs=outputs, refused=refused, count=count)
 
 
@@ -56,8 +61,13 @@ def endpoints(
         LineageError: the tasks wait for each other in a circle.
     """
     graph = _Graph(nodes, options or Options(), temporary)
-    whole = _Pass(graph, lambda _: True)
+    whole = _Pass(graph, [True] * len(nodes))
     return frozenset((graph.sources[bit], target) for target, bits in whole.targets.items() for bit in _bits(bits))
+
+
+def _order(dataset: DatasetId) -> tuple[str, str]:
+    """The order of datasets, as their own but compared without a call for each two."""
+    return dataset.namespace, dataset.name
 
 
 def _bits(value: int) -> Iterator[int]:
@@ -77,12 +87,14 @@ class _Graph:
         self.numbers: dict[DatasetId, int] = {}
         # Most tasks of a large DAG read and write nothing that is known.
         self.reads = [self._reads(node) if node.reads or node.explicit else () for node in nodes]
-        self.writes = [self._writes(node) if node.writes or node.explicit else {} for node in nodes]
+        self.writes = [self._writes(node) if node.writes or node.explicit else _NOTHING for node in nodes]
         self.writers = self._writers()
-        self.ancestors = self._ancestor_writers()
+        # Only what is left out of the pairs leads back to its writers.
+        looks_back = bool(temporary) or options.intermediates is Intermediates.ALL
+        self.ancestors = self._ancestor_writers() if looks_back else []
         self.dropped = self._dropped(temporary)
         self.sources = list(self.numbers)
-        self.links = [self._links(index) for index in range(len(nodes))]
+        self.links = self._links()
         self.here = [self._here(index) if reads else 0 for index, reads in enumerate(self.reads)]
 
     def _number(self, dataset: DatasetId) -> int:
@@ -97,7 +109,7 @@ class _Graph:
         return tuple(found)
 
     @staticmethod
-    def _writes(node: Node) -> dict[DatasetId, bool]:
+    def _writes(node: Node) -> Mapping[DatasetId, bool]:
         """Target -> whether it inherits."""
         found: dict[DatasetId, bool] = {}
         for use in node.writes:
@@ -140,16 +152,16 @@ class _Graph:
                 read[dataset] = read.get(dataset, True) and bool(self.writers_above(index, dataset))
         return temporary | {dataset for dataset, internal in read.items() if internal}
 
-    def _links(self, index: int) -> list[tuple[int, str]]:
-        """The parents whose order edge carries data, each with the evidence for that."""
-        if self.options.flow is Flow.DATASET:
-            return []
-        node = self.nodes[index]
-        by_order = self.options.flow is Flow.WORKFLOW or not self.reads[index]
+    def _links(self) -> list[tuple[int, ...]]:
+        """For each node the parents whose order edge carries data."""
+        flow, nodes = self.options.flow, self.nodes
+        if flow is Flow.DATASET:
+            return [()] * len(nodes)
+        if flow is Flow.WORKFLOW:
+            return [node.parents for node in nodes]
         return [
-            (parent, Evidence.XCOM.value if parent in node.xcom else Evidence.ORDER.value)
-            for parent in node.parents
-            if by_order or parent in node.xcom
+            tuple([parent for parent in node.parents if parent in node.xcom]) if reads else node.parents
+            for node, reads in zip(nodes, self.reads, strict=True)
         ]
 
     def passed_on(self, index: int, dataset: DatasetId) -> int:
@@ -166,7 +178,7 @@ class _Graph:
 
 
 def _topological(nodes: Sequence[Node]) -> list[int]:
-    if all(parent < index for index, node in enumerate(nodes) for parent in node.parents):
+    if all(not node.parents or max(node.parents) < index for index, node in enumerate(nodes)):
         return list(range(len(nodes)))  # listed in their order, as most DAG files do
     graph: nx.DiGraph = nx.DiGraph()
     graph.add_nodes_from(range(len(nodes)))
@@ -182,32 +194,35 @@ class _Pass:
     """One walk over the live nodes.
 
     Attributes:
-        arrived: for each node the sources that reach it.
+        arrived: for each node the sources that reach it; none where it is not live.
         read_somewhere: every source that some node reads itself.
         claims: for each (node, target) the sources that flow into the target there; dropped targets too.
         targets: the same over all nodes, dropped and refused targets left out.
     """
 
-    def __init__(self, graph: _Graph, live: Callable[[int], bool]) -> None:
+    def __init__(self, graph: _Graph, live: list[bool]) -> None:
         self.graph = graph
-        self.live = [live(index) for index in range(len(graph.nodes))]
-        self.arrived = [0] * len(graph.nodes)
+        self.live = live
+        self.arrived = arrived = [0] * len(live)
         self.read_somewhere = 0
         self.claims: dict[tuple[int, DatasetId], int] = {}
         self.targets: dict[DatasetId, int] = {}
         self.refused: set[DatasetId] = set()
+        links, reads, writes = graph.links, graph.reads, graph.writes
         for index in graph.order:
-            if self.live[index]:
-                self._visit(index)
+            if live[index]:
+                inherited = 0
+                for parent in links[index]:
+                    inherited |= arrived[parent]  # nothing arrives at what is not live
+                if reads[index] or writes[index]:
+                    self._visit(index, inherited)
+                else:
+                    arrived[index] = inherited
 
-    def _visit(self, index: int) -> None:
+    def _visit(self, index: int, inherited: int) -> None:
         read = 0
         for dataset in self.graph.reads[index]:
             read |= self._origin(index, dataset)
-        inherited = 0
-        for parent, _ in self.graph.links[index]:
-            if self.live[parent]:
-                inherited |= self.arrived[parent]
         self.read_somewhere |= read
         self.arrived[index] = read | inherited
         if self.graph.writes[index]:
@@ -282,47 +297,49 @@ def _trace(graph: _Graph, view: _Pass, start: int, target: DatasetId, wanted: in
     written = {use.evidence.value for use in last.writes if use.dataset == target}
     written.update(item.evidence.value for item in last.explicit or () if item.target == target)
     came: dict[int, tuple[int, str]] = {start: (-1, "")}
+    nodes, here, dropped, arrived, links_to = graph.nodes, graph.here, graph.dropped, view.arrived, graph.links
     level = [start]
     while level and wanted:
         following: list[int] = []
         for index in level:
-            hits = wanted & graph.here[index]
+            hits = wanted & here[index]
             if hits:
                 wanted ^= hits
                 way, links = _way(graph, came, index)
                 for bit in _bits(hits):
                     entry = entries[bit]
                     entry.way = way
-                    entry.evidence = _read_evidence(graph.nodes[index], graph.sources[bit]) | links | written
-            for parent, evidence in _back(graph, view, index):
-                if parent not in came and view.arrived[parent] & wanted:
-                    came[parent] = (index, evidence)
+                    entry.evidence = _read_evidence(nodes[index], graph.sources[bit]) | links | written
+            if not wanted:
+                continue
+            if dropped:
+                for writer in _written_for(graph, index):
+                    if writer not in came and arrived[writer] & wanted:
+                        came[writer] = (index, Evidence.DATASET.value)
+                        following.append(writer)
+            for parent in links_to[index]:
+                if parent not in came and arrived[parent] & wanted:
+                    came[parent] = (index, _XCOM if parent in nodes[index].xcom else _ORDER)
                     following.append(parent)
         level = following
 
 
-def _back(graph: _Graph, view: _Pass, index: int) -> Iterator[tuple[int, str]]:
-    if graph.dropped:
-        for dataset in graph.reads[index]:
-            for writer in _bits(graph.passed_on(index, dataset)):
-                if view.live[writer]:
-                    yield writer, Evidence.DATASET.value
-    for parent, evidence in graph.links[index]:
-        if view.live[parent]:
-            yield parent, evidence
+def _written_for(graph: _Graph, index: int) -> Iterator[int]:
+    """The writers that the reads of dropped datasets lead back to."""
+    for dataset in graph.reads[index]:
+        yield from _bits(graph.passed_on(index, dataset))
 
 
 def _way(graph: _Graph, came: dict[int, tuple[int, str]], reader: int) -> tuple[list[int], set[str]]:
     """The nodes from a reader to the writer, and the evidence of the links; a link into a joint proves nothing."""
     way: list[int] = []
     evidence: set[str] = set()
-    index = reader
+    nodes, index = graph.nodes, reader
     while index >= 0:
         way.append(index)
-        following, link = came[index]
-        if following >= 0 and not graph.nodes[following].joint:
+        index, link = came[index]
+        if index >= 0 and not nodes[index].joint:
             evidence.add(link)
-        index = following
     return way, evidence
 
 
@@ -335,12 +352,12 @@ def _read_evidence(node: Node, source: DatasetId) -> set[str]:
 def _pair(graph: _Graph, source: DatasetId, target: DatasetId, entry: _Found) -> Pair:
     writers = entry.live or entry.writers
     observed = bool(entry.live)
+    nodes = graph.nodes
     path: list[str] = []
-    for index in entry.way:
-        node = graph.nodes[index]
+    for node in [nodes[index] for index in entry.way]:
         if not node.joint and (not path or path[-1] != node.task_id):
             path.append(node.task_id)
-    indexes = sorted(graph.nodes[index].map_index for index in writers if graph.nodes[index].map_index >= 0)
+    indexes = sorted([nodes[index].map_index for index in writers if nodes[index].map_index >= 0])
     return Pair(
         source=source,
         target=target,
