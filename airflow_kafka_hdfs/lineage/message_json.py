@@ -29,6 +29,8 @@ from airflow_kafka_hdfs.lineage.workflow import (
     DatasetTable,
     RunFacts,
     TaskIo,
+    Workflow,
+    circle_in,
     decode_columns,
     decode_dataset,
     decode_datasets,
@@ -341,7 +343,7 @@ def _decode_run(body: Mapping[str, Any], envelope: Envelope) -> RunMessage:
     return RunMessage(
         envelope=envelope,
         structure_hash=str(body["structure_hash"]),
-        graph=decode_workflow(body["graph"]) if "graph" in body else None,
+        graph=_graph(body["graph"]) if "graph" in body else None,
         facts=facts,
         options=options,
         details=tuple(_detail(detail) for detail in body.get("datasets_detail", ())),
@@ -349,6 +351,14 @@ def _decode_run(body: Mapping[str, Any], envelope: Envelope) -> RunMessage:
         compressed=bool(body.get("compressed", False)),
         truncated=texts(body.get("truncated", [])),
     )
+
+
+def _graph(body: Mapping[str, Any]) -> Workflow:
+    found = decode_workflow(body)
+    circle = circle_in({task.task_id: (*task.upstream, *task.xcom) for task in found.tasks})
+    if circle:
+        raise ValueError(f"graph: these tasks wait for each other in a circle: {circle[:20]}")
+    return found
 
 
 def decode_facts(body: Mapping[str, Any]) -> tuple[RunFacts, Options]:

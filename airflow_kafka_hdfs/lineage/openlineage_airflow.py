@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from airflow_kafka_hdfs.lineage.events import Envelope, Message, MessageError, Run, RunMessage
@@ -17,7 +16,7 @@ from airflow_kafka_hdfs.lineage.json_part import Part
 from airflow_kafka_hdfs.lineage.openlineage_datasets import DatasetReader
 from airflow_kafka_hdfs.lineage.openlineage_jobs import has_ended, job_of, reason_of, report_of, state_of, versions_of
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
-from airflow_kafka_hdfs.lineage.workflow import RunFacts, TaskSpec, Use, Workflow, key_text
+from airflow_kafka_hdfs.lineage.workflow import RunFacts, TaskSpec, Use, Workflow, circle_in, key_text
 
 
 class AirflowEvents:
@@ -171,13 +170,9 @@ def _graph(event: Part, facet: Part, schedule: tuple[DatasetId, ...]) -> Workflo
 
 
 def _refuse_circle(upstream: Mapping[str, list[str]]) -> None:
-    """A graph with a circle would stop the walk over it later, where its event is not at hand any more."""
-    try:
-        TopologicalSorter(upstream).prepare()
-    except CycleError as error:
-        raise MessageError(
-            "fields", f"job.facets.airflow.tasks: these wait for each other in a circle: {error.args[1][:20]}"
-        ) from error
+    circle = circle_in(upstream)
+    if circle:
+        raise MessageError("fields", f"job.facets.airflow.tasks: these wait for each other in a circle: {circle[:20]}")
 
 
 def _listed(value: Any) -> list[Any]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from airflow_kafka_hdfs.exceptions import LineageError
@@ -218,6 +219,39 @@ def decode_workflow(body: Mapping[str, Any]) -> Workflow:
         raise LineageError(
             f"task graph: got a document that can't be read ({type(error).__name__}: {error})"
         ) from error
+
+
+def circle_in(upstream: Mapping[str, Collection[str]]) -> list[str]:
+    """Tasks that wait for each other, empty if none do. Such a graph would stop every later walk over it.
+
+    Args:
+        upstream: task -> the tasks that it waits for.
+    """
+    try:
+        TopologicalSorter(upstream).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def without_circles(tasks: Iterable[TaskSpec]) -> tuple[TaskSpec, ...]:
+    """Tasks whose results that come from an earlier run are left out.
+
+    A task may pull what a later task, or it itself, left in the run before (`include_prior_dates`). Within one run
+    that would be a circle; the order of tasks alone never is one.
+    """
+    found = {task.task_id: task for task in tasks}
+    while circle := circle_in({task.task_id: (*task.upstream, *task.xcom) for task in found.values()}):
+        before = dict(found)
+        for source, name in zip(circle, circle[1:], strict=False):
+            task = found[name]
+            if source in task.xcom and source not in task.upstream:
+                kept = tuple(other for other in task.xcom if other != source)
+                elementwise = tuple(other for other in task.elementwise if other != source)
+                found[name] = replace(task, xcom=kept, elementwise=elementwise)
+        if found == before:
+            break  # the order itself is a circle: whoever walks over it says so
+    return tuple(found.values())
 
 
 def encode_uses(uses: tuple[Use, ...], datasets: DatasetTable) -> list[Any]:

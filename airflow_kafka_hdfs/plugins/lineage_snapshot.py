@@ -14,7 +14,7 @@ from typing import Any
 from airflow_kafka_hdfs.exceptions import LineageError
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
-from airflow_kafka_hdfs.lineage.workflow import Evidence, ExplicitTarget, TaskSpec, Use, Workflow
+from airflow_kafka_hdfs.lineage.workflow import Evidence, ExplicitTarget, TaskSpec, Use, Workflow, without_circles
 
 log = logging.getLogger(__name__)
 _PULL = re.compile(r"xcom_pull\(\s*(?:task_ids\s*=\s*)?(?P<ids>\[[^\]]*\]|['\"][^'\"]+['\"])")
@@ -159,7 +159,7 @@ def workflow_of(raw: RawDag, settings: LineageSettings) -> Workflow:
     mapped = {task.task_id for task in raw.tasks if task.mapped}
     known = {task.task_id for task in raw.tasks}
     return Workflow(
-        tasks=tuple(_spec(task, names, mapped, known) for task in raw.tasks),
+        tasks=without_circles(_spec(task, names, mapped, known) for task in raw.tasks),
         schedule=tuple(use.dataset for use in names.uses(raw.schedule)),
         temporary=frozenset(names.temporary),
     )

@@ -13,6 +13,7 @@ from airflow.sdk import DAG, Asset, AssetAlias, task
 
 from airflow_kafka_hdfs import KafkaToHdfsDag, TopicFilter
 from airflow_kafka_hdfs.hooks.lineage import LineageHook
+from airflow_kafka_hdfs.lineage.expansion import run_lineage
 from airflow_kafka_hdfs.lineage.loading import Loader
 from airflow_kafka_hdfs.lineage.openlineage_making import run_id
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
@@ -108,6 +109,21 @@ def test_a_serialized_dag_becomes_a_workflow(branching, settings):
     assert (tasks["each"].mapped, tasks["each"].xcom, tasks["each"].upstream) == (True, ("extract",), ("extract",))
     assert tasks["late"].alias_writes == ("late",)
     assert tasks["yes"].upstream == ("choose",)
+
+
+def test_what_a_task_pulls_from_the_run_before_is_no_circle(settings, unique_name):
+    from airflow.providers.standard.operators.bash import BashOperator
+
+    def pull(name):
+        return f"echo {{{{ ti.xcom_pull(task_ids='{name}', include_prior_dates=True) }}}}"
+
+    with DAG(unique_name, schedule=None) as dag:
+        first = BashOperator(task_id="first", bash_command=pull("last"))
+        again = BashOperator(task_id="again", bash_command=pull("again"))
+        first >> again >> BashOperator(task_id="last", bash_command=pull("first"))
+    workflow = workflow_of(snapshot(serialized(dag)), settings)
+    assert {spec.task_id: spec.xcom for spec in workflow.tasks} == {"first": (), "again": (), "last": ("first",)}
+    assert run_lineage(workflow).derivation.count == 0
 
 
 def test_a_finished_run_is_sent_with_the_state_of_each_pair(branching, emitter, topic, settings, run_dag):

@@ -7,12 +7,12 @@ import gc
 import pytest
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, LineageError, WarehouseUnavailableError
-from airflow_kafka_hdfs.lineage.events import message_key
+from airflow_kafka_hdfs.lineage.events import RunMessage, message_key
 from airflow_kafka_hdfs.lineage.loading import Loader
 from airflow_kafka_hdfs.lineage.message_json import encode
 from airflow_kafka_hdfs.lineage.storage_text import LARGEST_PLAIN, pack, unpack
-from airflow_kafka_hdfs.lineage.workflow import TaskIo
-from airflow_kafka_hdfs.ports.lineage_rows import EdgeRow, RawRow, RunRow
+from airflow_kafka_hdfs.lineage.workflow import TaskIo, TaskSpec, Workflow
+from airflow_kafka_hdfs.ports.lineage_rows import EdgeRow, OffsetRow, RawRow, RunRow
 from tests.fakes.lineage import MemoryTopic, MemoryWarehouse
 from tests.fakes.lineage_messages import edge_message, envelope, report_message, run_message
 from tests.fakes.runtime import ManualClock
@@ -151,6 +151,21 @@ def test_a_bad_message_is_kept_with_its_problem_and_sent_on():
     assert "\x00" not in problems[0].body
     assert {value for _, _, value in dead.sent} == {b"\xff\x00 nonsense", b'{"schema_version": 7}'}
     assert dead.sent[0][0] == DEAD
+
+
+def test_a_run_whose_tasks_wait_for_each_other_stops_nobody_else(truth):
+    topic, warehouse, dead = filled_topic(), MemoryWarehouse(), MemoryTopic()
+    circle = Workflow(tasks=(TaskSpec(task_id="a", upstream=("b",)), TaskSpec(task_id="b", xcom=("a",))))
+    about = envelope("circle")
+    sent = encode(RunMessage(envelope=about, structure_hash=circle.structure_hash, graph=circle))
+    topic.send(TOPIC, message_key(about), sent)
+    topic.flush(1)
+    report = loader(topic, warehouse, dead_letters=dead, dead_letter_topic=DEAD).load_available()
+    assert (report.letters, report.bad) == (22, 1)
+    (problem,) = [row.problem for row in warehouse.tables[RawRow].values() if row.problem]
+    assert "wait for each other in a circle: ['a', 'b', 'a']" in problem or "['b', 'a', 'b']" in problem
+    assert [value for _, _, value in dead.sent] == [sent]
+    assert {**tables(warehouse), OffsetRow: truth[OffsetRow]} == truth
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_start(truth):
