@@ -167,6 +167,46 @@ def test_a_file_has_its_bytes_on_disk_before_it_has_its_name(store, root, monkey
     assert steps == ["sync", "name", "sync"]
 
 
+def test_what_the_kernel_takes_bit_by_bit_is_written_whole(store, root, monkeypatch):
+    pieces = [b"head", b"", b"a longer piece", b"x", b"sync"]
+    calls = []
+
+    def slow(handle, given):
+        calls.append(len(given))
+        return os.write(handle, b"".join(given)[:5])
+
+    monkeypatch.setattr("os.writev", slow)
+    writer = store.create("staging/a")
+    for piece in pieces:
+        writer.write(piece)
+    writer.close()
+    assert (root / "staging/a").read_bytes() == b"".join(pieces)
+    assert len(calls) == 5
+
+
+def test_an_error_of_the_disk_on_the_way_ends_the_file(store, root, monkeypatch):
+    writer = store.create("staging/a")
+    monkeypatch.setattr("os.writev", failing(errno.ENOSPC))
+    with pytest.raises(StoreRefusedError, match="make room"):
+        writer.write(bytes(2 << 20))
+    monkeypatch.undo()
+    with pytest.raises(StoreUnavailableError, match="does not have its"):
+        writer.close()
+    assert os.listdir(root / "staging") == []
+
+
+def test_many_open_files_hold_back_little_together(store, root):
+    writers = [store.create(f"staging/{number}") for number in range(100)]
+    for _ in range(20):
+        for writer in writers:
+            writer.write(bytes(10_000))
+    on_disk = sum(path.stat().st_size for path in (root / "staging").iterdir())
+    assert 100 * 20 * 10_000 - on_disk <= 6 << 20
+    for writer in writers:
+        writer.close()
+    assert {path.stat().st_size for path in (root / "staging").iterdir()} == {200_000}
+
+
 def test_several_processes_deleting_one_folder_do_not_disturb_each_other(store, monkeypatch):
     for number in range(3):
         store.put_if_absent(f"staging/{number}/x", b"x")
