@@ -66,7 +66,7 @@ class ParquetSink(Sink):
     @property
     def fill(self) -> int:
         """Bytes that wait in the open block."""
-        return len(self._buffer.data)
+        return self._buffer.fill
 
     @property
     def held(self) -> int:

@@ -1,7 +1,7 @@
 """One file being written: bytes in, blocks out to a staged file, with its size and digest running along.
 
 A block ends with the output that brings it to its limit, whatever batches the outputs came in, so that a file's bytes
-depend on its outputs alone. Small outputs are laid into one buffer per file: 200 open files hold at most 200 blocks.
+depend on its outputs alone. 200 open files hold at most 200 blocks.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from typing import Protocol
 from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES, AvroContainerWriter, Chunk, Crc32, Digest
 from airflow_kafka_hdfs.ports.schemas import Codecs, Compressor, StreamCompressor
 from airflow_kafka_hdfs.ports.store import StagedWriter
+
+_MOST_PARTS = 64
+"""Parts of an open block; more are laid into one, since small objects take more memory than what is in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,30 +76,38 @@ class Sink(Protocol):
 
 
 class BlockBuffer:
-    """The open block of a file."""
+    """The open block of a file.
 
-    __slots__ = ("count", "data", "limit")
+    Attributes:
+        fill: its bytes.
+        count: its outputs.
+    """
+
+    __slots__ = ("_parts", "count", "fill", "limit")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.data = bytearray()
-        self.count = 0
+        self.fill = self.count = 0
+        self._parts: list[bytes] = []
 
     def add(self, data: bytes, count: int) -> Chunk | None:
         """The block, if it is complete with these outputs."""
-        if not self.data and len(data) >= self.limit:
-            return data, count
-        self.data += data
+        self._parts.append(data)
+        self.fill += len(data)
         self.count += count
-        return self.take() if len(self.data) >= self.limit else None
+        if self.fill >= self.limit:
+            return self.take()
+        if len(self._parts) >= _MOST_PARTS:
+            self._parts = [b"".join(self._parts)]
+        return None
 
     def take(self) -> Chunk | None:
         """What is there; None for nothing."""
         if not self.count:
             return None
-        block = bytes(self.data), self.count
-        self.data = bytearray()
-        self.count = 0
+        block = (self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)), self.count
+        self._parts = []
+        self.fill = self.count = 0
         return block
 
 
@@ -143,7 +154,7 @@ class AvroSink(Sink):
     @property
     def fill(self) -> int:
         """Bytes that wait."""
-        return len(self._buffer.data)
+        return self._buffer.fill
 
     def append(self, data: bytes, count: int = 1) -> bool:
         """Add datums, laid end to end."""
@@ -200,7 +211,7 @@ class StreamSink(Sink):
     @property
     def fill(self) -> int:
         """Bytes that wait."""
-        return len(self._buffer.data)
+        return self._buffer.fill
 
     def append(self, data: bytes, count: int = 1) -> bool:
         """Add lines or frames, laid end to end."""
