@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
 from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.ingest.datum import tiers
-from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES, AvroContainerWriter, Chunk, sync_marker
+from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES, sync_marker
 from airflow_kafka_hdfs.ingest.datum.packing import Batch, FixedPlaces, Packer, Route, batch_size
 from airflow_kafka_hdfs.ingest.datum.program import compile_program
 from airflow_kafka_hdfs.ingest.writers.columns import ParquetSinks
-from airflow_kafka_hdfs.ingest.writers.sinks import OpenAs, Sink
+from airflow_kafka_hdfs.ingest.writers.sinks import AvroSinks, OpenAs, Sink, SinkFactory
 from airflow_kafka_hdfs.ports.kafka import RecordReader
 from airflow_kafka_hdfs.ports.schemas import Compressor
 from tests.benchmarks.data import FRAME, PARTITIONS, Dataset
@@ -50,22 +50,11 @@ class ZlibCompressor:
         return maker.compress(block) + maker.flush()
 
 
-def _compressor(codec: str) -> Compressor:
-    return ZlibCompressor() if codec == "zlib" else StandardCodecs().block(codec)
+class _Codecs(StandardCodecs):
+    """The product's, and zlib's deflate beside them."""
 
-
-@dataclass
-class _Chunks:
-    """A sink as a writer of chunks."""
-
-    sink: Sink
-
-    def extend(self, chunks: Iterable[Chunk]) -> None:
-        for data, count in chunks:
-            self.sink.append(data, count)
-
-    def close(self) -> None:
-        self.sink.close()
+    def block(self, name: str) -> Compressor:
+        return ZlibCompressor() if name == "zlib" else super().block(name)
 
 
 @dataclass
@@ -114,27 +103,12 @@ class Reading:
         return watch.sample(total)
 
     def extract(self, tier_name: str, codec: str = "null") -> Sample:
-        """The product's reader, a tier of the fast path, the product's writer and local store."""
-
-        def opened(store: LocalStore, name: str) -> AvroContainerWriter:
-            return AvroContainerWriter(
-                store.create(name),
-                schema=self.dataset.schema_text,
-                compressor=_compressor(codec),
-                sync=sync_marker(name),
-            )
-
-        return self._packed(tier_name, opened, lambda writer: (writer.fill, writer.limit))
+        """The product's reader, a tier of the fast path, the product's sinks and local store."""
+        return self._packed(tier_name, AvroSinks(_Codecs(), codec))
 
     def columns(self, tier_name: str) -> Sample:
         """The same into Parquet, snappy."""
-        sinks = ParquetSinks(StandardCodecs(), "snappy", 1 << 29)
-
-        def opened(store: LocalStore, name: str) -> _Chunks:
-            how = OpenAs(schema=self.dataset.schema_text, sync=sync_marker(name), metadata={})
-            return _Chunks(sinks.open(store.create(name), how))
-
-        return self._packed(tier_name, opened, lambda writer: (writer.sink.fill, BLOCK_BYTES))
+        return self._packed(tier_name, ParquetSinks(StandardCodecs(), "snappy", 1 << 29))
 
     def dicts(self) -> Sample:
         """Parquet as it is made elsewhere: decode each record to a dict, make a table of dicts, snappy."""
@@ -154,18 +128,18 @@ class Reading:
         self._clear()
         return watch.sample(total)
 
-    def _packed(
-        self, tier_name: str, opened: Callable[[LocalStore, str], Any], filled: Callable[[Any], tuple[int, int]]
-    ) -> Sample:
+    def _packed(self, tier_name: str, sinks: SinkFactory) -> Sample:
         tier = tiers.choose(tier_name)
         store = LocalStore(self.folder)
-        writers: dict[Any, Any] = {}
+        files: dict[Any, Sink] = {}
 
         def room(_target: int, key: Any) -> tuple[int, int]:
-            writer = writers.get(key)
-            if writer is None:
-                writer = writers[key] = opened(store, self._path().name)
-            return filled(writer)
+            file = files.get(key)
+            if file is None:
+                name = self._path().name
+                how = OpenAs(schema=self.dataset.schema_text, sync=sync_marker(name), metadata={})
+                file = files[key] = sinks.open(store.create(name), how)
+            return file.fill, BLOCK_BYTES
 
         packer = Packer(
             routes={FRAME: Route(program=compile_program(self.dataset.schema, "header.time"))},
@@ -188,13 +162,14 @@ class Reading:
             outcome = tier.pack(packer, Batch(values=batch.values()))
             tier.spans(outcome, batch.partitions(), batch.offsets())
             for group in outcome.groups:
-                writers[group.key].extend(group.chunks)
+                for data, count in group.chunks:
+                    files[group.key].append(data, count)
                 size += group.size
             total += len(batch)
             if outcome.packed != len(batch):
                 raise RuntimeError(f"bad records among good ones: {outcome.bad[:3]}")
-        for writer in writers.values():
-            writer.close()
+        for file in files.values():
+            file.close()
         watch.stop()
         reader.close()
         self._clear()
