@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+import gc
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from operator import itemgetter
-from typing import Any
 
 from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
@@ -25,6 +25,10 @@ from airflow_kafka_hdfs.ports.kafka import Poll, RecordBatch, RecordReader
 
 TIMESTAMP_TYPES = {TIMESTAMP_CREATE_TIME: TimestampType.CREATE, TIMESTAMP_LOG_APPEND_TIME: TimestampType.LOG_APPEND}
 """By the client's number."""
+
+
+_FEW_PARTITIONS = 8
+"""Partitions in a batch up to which a search from its end for each of them is the fastest."""
 
 
 class MessageBatch(RecordBatch):
@@ -107,10 +111,12 @@ class KafkaReader(RecordReader):
         config = settings.for_consumer()
         self._assigned = Assigned(Trouble(config.get("error_cb"), settings.hide), settings.servers)
         self._consumer = settings.make(Consumer, {**config, "error_cb": self._assigned.note})
+        self._collector = _Collector()
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Hand all partitions to the client at once; changing them one by one would cost a long poll each."""
         self._assigned.begin(positions)
+        self._collector.begin()
         self._consumer.assign([ClientPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -145,6 +151,7 @@ class KafkaReader(RecordReader):
 
     def close(self) -> None:
         """End the client."""
+        self._collector.end()
         # Without a group there is nobody to say goodbye to: measured 1 ms, with a frozen broker too.
         with suppress(KafkaException, RuntimeError):
             self._consumer.close()
@@ -162,7 +169,8 @@ class KafkaReader(RecordReader):
         `consume(n, timeout)` would wait for n records or the whole timeout, which stalls the end of every range.
         """
         try:
-            messages = self._consumer.consume(max_records, 0.0)
+            with self._collector.waits():
+                messages = self._consumer.consume(max_records, 0.0)
             if not messages:
                 first = self._consumer.poll(timeout)
                 if first is not None:
@@ -188,9 +196,47 @@ class KafkaReader(RecordReader):
         return records, events
 
     def _last_offsets(self, batch: MessageBatch) -> dict[tuple[str, int], int]:
-        # Offsets of a partition ascend, so the last one that `dict` sees is the greatest.
+        # Offsets of a partition ascend, so the last one of it is the greatest.
         topic = self._assigned.only_topic
-        if topic is not None:
-            last: dict[Any, int] = dict(zip(batch.partitions(), batch.offsets(), strict=True))
-            return {(topic, number): offset for number, offset in last.items()}
-        return dict(zip(zip(batch.topics(), batch.partitions(), strict=True), batch.offsets(), strict=True))
+        if topic is None:
+            return dict(zip(zip(batch.topics(), batch.partitions(), strict=True), batch.offsets(), strict=True))
+        partitions, offsets = batch.partitions(), batch.offsets()
+        found = set(partitions)
+        if len(found) > _FEW_PARTITIONS:
+            return {(topic, number): at for number, at in dict(zip(partitions, offsets, strict=True)).items()}
+        backwards = partitions[::-1]
+        return {(topic, number): offsets[-1 - backwards.index(number)] for number in found}
+
+
+class _Collector:
+    """Keeps Python's search for garbage off the way of records.
+
+    It counts objects that are made and not yet freed, and looks in the end at all of them: thousands of messages, all
+    in use, set it off time and again, and each look at the modules of an Airflow process takes a tenth of a second.
+    """
+
+    def __init__(self) -> None:
+        self._froze = False
+
+    def begin(self) -> None:
+        """What lives already stays: leave it out until `end`."""
+        if not gc.get_freeze_count():
+            gc.freeze()
+            self._froze = True
+
+    def end(self) -> None:
+        """Look at everything again."""
+        if self._froze:
+            gc.unfreeze()
+            self._froze = False
+
+    @contextmanager
+    def waits(self) -> Iterator[None]:
+        """No look while a batch is made."""
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if was_on:
+                gc.enable()
