@@ -30,9 +30,9 @@ BAD_TIME = "bad_time"
 FRAME = "frame"
 MAGIC = b"\x00"
 
-BATCH_BYTES = 1 << 20
+BATCH_BYTES = 4 << 20
 LEAST_BATCH = 100
-"""Larger batches fall out of the processor's cache, smaller ones pay for calls; see `batch_size`."""
+"""Larger batches hold more memory, smaller ones pay for calls; see `batch_size`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,14 +291,11 @@ def spans(outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -
 
 
 def _spans_of(partitions: Sequence[int], offsets: Sequence[int], times: NDArray[np.int64]) -> dict[int, Span]:
-    last = dict(zip(partitions, offsets, strict=True))
-    first = dict(zip(reversed(partitions), reversed(offsets), strict=True))
-    if len(last) == 1:
-        (partition,) = last
-        return {partition: Span(first[partition], last[partition], len(partitions), int(times.min()), int(times.max()))}
     numbers = np.asarray(partitions, np.int64)
     found = {}
-    for partition in last:
-        mine = times[numbers == partition]
-        found[partition] = Span(first[partition], last[partition], len(mine), int(mine.min()), int(mine.max()))
+    for partition in dict.fromkeys(partitions):
+        mine = np.flatnonzero(numbers == partition)
+        moments = times[mine]
+        first, last = offsets[int(mine[0])], offsets[int(mine[-1])]
+        found[partition] = Span(first, last, len(mine), int(moments.min()), int(moments.max()))
     return found

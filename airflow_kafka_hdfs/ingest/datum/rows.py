@@ -30,26 +30,26 @@ from airflow_kafka_hdfs.ingest.datum.packing import (
 from airflow_kafka_hdfs.ingest.datum.program import Program
 
 Ints = NDArray[np.int64]
-Scan = Callable[[Program, Sequence[bytes], Ints], vector.Scan]
-"""From a program, datums and their sizes."""
+Scan = Callable[[Program, Sequence[bytes], Ints, Callable[[], bytes]], vector.Scan]
+"""From a program, datums, their sizes, and what lays them end to end with `vector.PADDING` behind."""
 
 SMALL = 24
 """Rows up to which the reference walk is faster than numpy."""
 
 
-def reference_scan(_program: Program, datums: Sequence[bytes], _sizes: Ints) -> vector.Scan:
+def reference_scan(_program: Program, datums: Sequence[bytes], _sizes: Ints, _laid: Callable[[], bytes]) -> vector.Scan:
     """Doubts every row, so that the reference walk decides about each."""
     none = np.zeros(len(datums), np.bool_)
     zeros = np.zeros(len(datums), np.int64)
     return vector.Scan(none, none, zeros, zeros)
 
 
-def numpy_scan(program: Program, datums: Sequence[bytes], sizes: Ints) -> vector.Scan:
+def numpy_scan(program: Program, datums: Sequence[bytes], sizes: Ints, laid: Callable[[], bytes]) -> vector.Scan:
     """Walks all rows side by side."""
     if len(datums) <= SMALL:
-        return reference_scan(program, datums, sizes)
+        return reference_scan(program, datums, sizes, laid)
     ends = np.cumsum(sizes)
-    return vector.scan(program, b"".join((*datums, vector.PADDING)), ends - sizes, ends)
+    return vector.scan(program, laid(), ends - sizes, ends)
 
 
 def pack(packer: Packer, batch: Batch, scan: Scan) -> Outcome:
@@ -76,6 +76,7 @@ class _Work:
         self.nulls: list[int] = []
         self.by_frame: dict[bytes, Ints] = {}
         self.stripped = False  # whether the datums are already without their frames
+        self.laid: bytes | None = None  # all datums end to end, if they were laid so and `sizes` are known
 
     # Sorting by frame
 
@@ -131,7 +132,8 @@ class _Work:
             self.datums = [datum + tail for datum, tail in zip(self.datums, self.batch.tails, strict=True)]
         self._check_bounds()
         sizes = _sizes(self.datums) if self.sizes is None else self.sizes
-        groups, slots = _Gathering(self.packer, self.datums, sizes, self.times, self.targets).gather(self.good)
+        laid = None if self.sizes is None else self.laid
+        groups, slots = _Gathering(self.packer, self.datums, sizes, self.times, self.targets, laid).gather(self.good)
         bad = sorted(self.bad, key=lambda bad: bad.index)
         return Outcome(groups=groups, slots=slots, times=self.times, bad=bad, nulls=self.nulls)
 
@@ -159,7 +161,7 @@ class _Work:
                 self.datums[i] = b"".join((route.lead, size, datum, route.tail))
 
     def _walk(self, program: Program, rows: Ints, datums: Sequence[bytes], sizes: Ints) -> None:
-        found = self.scan(program, datums, sizes)
+        found = self.scan(program, datums, sizes, lambda: self._lay(datums))
         if not program.has_time:
             self._given_times(rows)
         else:
@@ -172,6 +174,12 @@ class _Work:
             self._set_text(int(rows[j]), datums[j], int(found.times[j]), int(found.sizes[j]))
         for j in np.flatnonzero(found.sound & ~found.timed).tolist():
             self._fall_back(int(rows[j]), "the datum has no time: a null, or another branch of a union")
+
+    def _lay(self, datums: Sequence[bytes]) -> bytes:
+        data = b"".join((*datums, vector.PADDING))
+        if len(datums) == len(self.datums):
+            self.laid = data
+        return data
 
     def _judge(self, program: Program, index: int, datum: bytes) -> None:
         """Let the reference decide about a row."""
@@ -285,8 +293,17 @@ def _sizes(datums: Sequence[bytes]) -> Ints:
 class _Gathering:
     """Sorts good rows into groups."""
 
-    def __init__(self, packer: Packer, datums: Sequence[bytes], sizes: Ints, times: Ints, targets: Ints) -> None:
+    def __init__(
+        self,
+        packer: Packer,
+        datums: Sequence[bytes],
+        sizes: Ints,
+        times: Ints,
+        targets: Ints,
+        laid: bytes | None,
+    ) -> None:
         self.packer = packer
+        self.laid = laid
         self.datums = datums
         self.sizes = sizes
         self.times = times
@@ -353,11 +370,11 @@ class _Gathering:
             size=int(ends[-1]),
             least=int(times.min()),
             greatest=int(times.max()),
-            chunks=cut(datums, ends, fill, limit),
+            chunks=cut(datums, ends, fill, limit, self.laid if whole else None),
         )
 
 
-def cut(datums: Sequence[bytes], ends: Ints, fill: int, limit: int) -> list[Chunk]:
+def cut(datums: Sequence[bytes], ends: Ints, fill: int, limit: int, laid: bytes | None = None) -> list[Chunk]:
     """Chunks that end where blocks end.
 
     Args:
@@ -365,11 +382,13 @@ def cut(datums: Sequence[bytes], ends: Ints, fill: int, limit: int) -> list[Chun
         ends: running sum of their sizes.
         fill: bytes in the open block.
         limit: bytes that complete a block.
+        laid: the same datums end to end, where somebody has laid them so already.
     """
     chunks: list[Chunk] = []
     at = base = 0
     while at < len(datums):
         end = min(int(np.searchsorted(ends, base + limit - fill, "left")) + 1, len(datums))
-        chunks.append((b"".join(datums[at:end]), end - at))
-        at, base, fill = end, int(ends[end - 1]), 0
+        behind = int(ends[end - 1])
+        chunks.append((b"".join(datums[at:end]) if laid is None else laid[base:behind], end - at))
+        at, base, fill = end, behind, 0
     return chunks
