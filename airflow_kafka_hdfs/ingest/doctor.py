@@ -210,7 +210,7 @@ def _unknown_files(ctx: Context, commits: list[Commit]) -> list[Finding]:
             severity=Severity.ERROR,
             what=f"{file.path} has a name of ours, but no record lists it",
             meaning="its records may stand in other files too: it was copied there, or the log lost a record",
-            mend="compare its header with the log; move it away, or `state rebuild --from files` if records are missing",
+            mend="compare its header with the log; move it away, or `state rebuild --from files` if the log lacks it",
         )
         for file in data_files(ctx, homes)
         if file.path not in known and (name := FileName.parse(file.name)) is not None and name.topic in mine

@@ -8,6 +8,6 @@ from airflow_kafka_hdfs.lineage.settings import LineageSettings
 
 
 def test_a_platform_whose_connection_is_not_there_is_told_with_its_option(airflow_home: None):
-    hook = LineageHook(LineageSettings(enabled=True, export_conn_id="platfrom"))
-    with pytest.raises(ConfigError, match="export_conn_id: got 'platfrom'.*AIRFLOW_CONN_PLATFROM="):
+    hook = LineageHook(LineageSettings(enabled=True, export_conn_id="nowhere"))
+    with pytest.raises(ConfigError, match="export_conn_id: got 'nowhere'.*AIRFLOW_CONN_NOWHERE="):
         hook.platform()
