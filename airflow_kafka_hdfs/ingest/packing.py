@@ -10,15 +10,14 @@ Gobblin packs by size x log10(number of items); measured on real runs, plain tim
 
 from __future__ import annotations
 
-import gc
 import heapq
 import itertools
 import math
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from operator import attrgetter
 
+from airflow_kafka_hdfs.garbage import no_search
 from airflow_kafka_hdfs.ingest.choices import PackingMethod
 from airflow_kafka_hdfs.ingest.config import PackingConfig
 from airflow_kafka_hdfs.ingest.estimating import Load
@@ -34,6 +33,7 @@ LABEL_LENGTH = 200
 """Airflow refuses the success report of a mapped task whose label is over 250 characters (on PostgreSQL)."""
 
 
+@no_search()
 def pack(loads: Iterable[Load], config: PackingConfig) -> tuple[TaskPlan, ...]:
     """The mapped tasks for some work: at most `max_tasks`, one per `target_task_bytes`, none without work.
 
@@ -41,26 +41,6 @@ def pack(loads: Iterable[Load], config: PackingConfig) -> tuple[TaskPlan, ...]:
         loads: ranges that do not overlap, none empty, in any order.
         config: how many tasks, and how they are filled.
     """
-    with _no_search_for_garbage():
-        return _packed(loads, config)
-
-
-@contextmanager
-def _no_search_for_garbage() -> Iterator[None]:
-    """Nothing that is made here is garbage, and a look for some after every few hundred units is a quarter of the time.
-
-    With all of Airflow in memory each look takes longer still.
-    """
-    searches = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if searches:
-            gc.enable()
-
-
-def _packed(loads: Iterable[Load], config: PackingConfig) -> tuple[TaskPlan, ...]:
     ordered = sorted(loads, key=_place)
     if not ordered:
         return ()

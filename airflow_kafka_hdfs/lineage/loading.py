@@ -6,12 +6,11 @@ stands is dropped and read again from there, so several loaders may run side by 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, WarehouseUnavailableError
+from airflow_kafka_hdfs.garbage import no_search
 from airflow_kafka_hdfs.lineage.events import Message, MessageError
 from airflow_kafka_hdfs.lineage.graph_cache import GraphCache
 from airflow_kafka_hdfs.lineage.merging import Merge, Merged
@@ -182,7 +181,7 @@ class Loader:
         if not letters:
             self._stored = stored
             return 0
-        with _no_collection():
+        with no_search():
             messages, events, raws = self._read(letters)
             bad = [raw for raw in raws if raw.problem]
             self._bury(letters, bad)
@@ -261,19 +260,6 @@ class Loader:
             ]
         )
         return {**expected, **following}
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Leave the search for circular garbage until a batch is done: there is none, and it takes a tenth of the time."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def readable(value: bytes | None, *, plain: bool = False) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from operator import itemgetter
 
 from confluent_kafka import (
@@ -20,6 +19,7 @@ from airflow_kafka_hdfs.adapters.kafka.assigned import Assigned, Event
 from airflow_kafka_hdfs.adapters.kafka.errors import Trouble, kafka_error
 from airflow_kafka_hdfs.adapters.kafka.properties import CONSUMER_ONLY
 from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
+from airflow_kafka_hdfs.garbage import LeftOut, no_search
 from airflow_kafka_hdfs.model import ConsumerRecord, TimestampType, TopicPartition
 from airflow_kafka_hdfs.ports.kafka import Poll, RecordBatch, RecordReader
 
@@ -111,12 +111,12 @@ class KafkaReader(RecordReader):
         config = settings.for_consumer()
         self._assigned = Assigned(Trouble(config.get("error_cb"), settings.hide), settings.servers)
         self._consumer = settings.make(Consumer, {**config, "error_cb": self._assigned.note})
-        self._collector = _Collector()
+        self._left_out = LeftOut()
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Hand all partitions to the client at once; changing them one by one would cost a long poll each."""
         self._assigned.begin(positions)
-        self._collector.begin()
+        self._left_out.begin()
         self._consumer.assign([ClientPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
@@ -151,7 +151,7 @@ class KafkaReader(RecordReader):
 
     def close(self) -> None:
         """End the client."""
-        self._collector.end()
+        self._left_out.end()
         # Without a group there is nobody to say goodbye to: measured 1 ms, with a frozen broker too.
         with suppress(KafkaException, RuntimeError):
             self._consumer.close()
@@ -169,7 +169,7 @@ class KafkaReader(RecordReader):
         `consume(n, timeout)` would wait for n records or the whole timeout, which stalls the end of every range.
         """
         try:
-            with self._collector.waits():
+            with no_search():
                 messages = self._consumer.consume(max_records, 0.0)
             if not messages:
                 first = self._consumer.poll(timeout)
@@ -206,37 +206,3 @@ class KafkaReader(RecordReader):
             return {(topic, number): at for number, at in dict(zip(partitions, offsets, strict=True)).items()}
         backwards = partitions[::-1]
         return {(topic, number): offsets[-1 - backwards.index(number)] for number in found}
-
-
-class _Collector:
-    """Keeps Python's search for garbage off the way of records.
-
-    It counts objects that are made and not yet freed, and looks in the end at all of them: thousands of messages, all
-    in use, set it off time and again, and each look at the modules of an Airflow process takes a tenth of a second.
-    """
-
-    def __init__(self) -> None:
-        self._froze = False
-
-    def begin(self) -> None:
-        """What lives already stays: leave it out until `end`."""
-        if not gc.get_freeze_count():
-            gc.freeze()
-            self._froze = True
-
-    def end(self) -> None:
-        """Look at everything again."""
-        if self._froze:
-            gc.unfreeze()
-            self._froze = False
-
-    @contextmanager
-    def waits(self) -> Iterator[None]:
-        """No look while a batch is made."""
-        was_on = gc.isenabled()
-        gc.disable()
-        try:
-            yield
-        finally:
-            if was_on:
-                gc.enable()

@@ -1,11 +1,12 @@
-"""What the reader does about Python's search for garbage, and that it leaves things as it found them."""
+"""Python's search for garbage rests while many objects are made, and is left afterwards as it was found."""
 
 import gc
 
 import pytest
 
-from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader, _Collector
+from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
 from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
+from airflow_kafka_hdfs.garbage import LeftOut, no_search
 
 
 @pytest.fixture(autouse=True)
@@ -27,20 +28,20 @@ def test_what_lived_before_reading_is_left_out_until_the_reader_is_closed():
 def test_what_somebody_else_has_frozen_stays_frozen():
     gc.freeze()
     frozen = gc.get_freeze_count()
-    collector = _Collector()
-    collector.begin()
-    collector.end()
+    left_out = LeftOut()
+    left_out.begin()
+    left_out.end()
     assert gc.get_freeze_count() >= frozen - 100  # objects that died meanwhile
 
 
 def give_up_while_it_waits():
-    with _Collector().waits():
+    with no_search():
         assert not gc.isenabled()
         raise ValueError("the client gave up")
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_the_collector_is_on_or_off_as_before_also_after_an_error(on):
+def test_the_search_is_on_or_off_as_before_also_after_an_error(on):
     was_on = gc.isenabled()
     (gc.enable if on else gc.disable)()
     try:
