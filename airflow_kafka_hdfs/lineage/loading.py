@@ -22,7 +22,7 @@ from airflow_kafka_hdfs.ports.lineage_rows import OffsetRow, RawRow
 from airflow_kafka_hdfs.ports.runtime import Clock, StopSignal
 
 DEFAULT_GROUP = "warehouse"
-MAX_LETTERS = 5_000
+MAX_LETTERS = 10_000
 _NO_PROGRESS = 60.0
 _LOOK_AGAIN = 300.0
 """Seconds after which a long-running loader assigns anew, so that added partitions are read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from operator import attrgetter
 
 import pytest
 import sqlalchemy as sa
@@ -155,6 +156,26 @@ def test_of_rows_with_the_same_key_in_one_put_the_last_one_counts(warehouse):
     with warehouse.transaction() as tx:
         tx.put([dataset("a", name="one"), dataset("b"), dataset("a", name="two")])
     assert stored(warehouse, DatasetRow, ("dataset_id",), ("a",)) == [dataset("a", name="two")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([raw(1), raw(2)], [raw(3), raw(2, body="new"), raw(4)]),
+        ([run("j", "r1", NOW)], [run("j", "r2", NOW), run("j", "r1", NOW + DAY)]),
+        ([edge_run("j", "r1", "a", "b")], [edge_run("j", "r1", "a", "b"), edge_run("j", "r2", "a", "b")]),
+    ],
+    ids=["raw", "run", "edge_run"],
+)
+def test_rows_that_most_often_are_new_may_have_been_there(warehouse, first, second):
+    kind, key = type(first[0]), attrgetter(*type(first[0]).KEY)
+    with warehouse.transaction() as tx:
+        tx.put([dataset("a")])
+        tx.put(first)
+        tx.put(second)
+    wanted = {key(row): row for row in (*first, *second)}
+    assert stored(warehouse, kind, kind.KEY, *wanted) == sorted(wanted.values(), key=repr)
+    assert stored(warehouse, DatasetRow, ("dataset_id",), ("a",)) == [dataset("a")]
 
 
 def test_times_are_the_same_moment_in_utc(warehouse):
