@@ -405,16 +405,31 @@ class StatsView:
     last_loaded: datetime | None
 
 
+_PLAIN = (str, int, float, bool, type(None))
+_MEMBERS: dict[type[Any], tuple[tuple[str, str], ...]] = {}
+
+
+def _members(kind: type[Any]) -> tuple[tuple[str, str], ...]:
+    """Name of each field of a view, and its name in JSON; none for what is no view."""
+    found = _MEMBERS.get(kind)
+    if found is None:
+        found = tuple((item.name, item.name.rstrip("_")) for item in fields(kind)) if is_dataclass(kind) else ()
+        _MEMBERS[kind] = found
+    return found
+
+
 def to_json(value: Any) -> Any:
     """Views as plain JSON values; a name's trailing underscore goes."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {item.name.rstrip("_"): to_json(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, _PLAIN) and not isinstance(value, Enum):
+        return value
+    if members := _members(type(value)):
+        return {name: to_json(getattr(value, member)) for member, name in members}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json(item) for item in value]
     return value

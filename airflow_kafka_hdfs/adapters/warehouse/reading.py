@@ -112,7 +112,8 @@ class SqlReader:
             )
             others = sources if by_target else wanted
             # With many values a database checks the second list row by row, so a large one is checked here.
-            more = [self._statements.member(there, others)] if len(others) <= _FEW and few else []
+            # An expression is in no index: else SQLite looks into one for each pair of both lists.
+            more = [self._statements.member(there.concat(""), others)] if len(others) <= _FEW and few else []
             query = sa.select(_EDGE).where(self._statements.member(here, part), *more, *_holding(window))
             rows = self._connection.execute(query).fetchall()
             found += [EdgeRow(**dict(zip(names, row, strict=True))) for row in rows]

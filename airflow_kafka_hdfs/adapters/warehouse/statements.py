@@ -53,7 +53,7 @@ class Statements(Protocol):
     def chunk(self, width: int) -> int:
         """How many values of that many columns fit one `among`."""
 
-    def member(self, column: sa.Column[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
+    def member(self, column: sa.ColumnElement[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
         """Condition: a text column equals one of the values, whose number the statement's text does not show."""
 
 
@@ -257,7 +257,7 @@ class SqliteStatements:
         """SQLite takes 32,766 parameters."""
         return 10_000 // width
 
-    def member(self, column: sa.Column[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
+    def member(self, column: sa.ColumnElement[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
         """A table made of one parameter."""
         items = sa.func.json_each(json.dumps(list(values))).table_valued("value")
         return column.in_(sa.select(items.c.value))
@@ -306,7 +306,7 @@ class PostgresStatements:
         """PostgreSQL takes 65,535 parameters, and plans long lists slowly."""
         return 5_000 // width
 
-    def member(self, column: sa.Column[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
+    def member(self, column: sa.ColumnElement[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
         """An array as one parameter."""
         return column == sa.any_(sa.literal(list(values), sa.ARRAY(sa.Text())))
 
@@ -369,7 +369,7 @@ class PortableStatements:
         """Short statements keep the planner quick."""
         return 200
 
-    def member(self, column: sa.Column[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
+    def member(self, column: sa.ColumnElement[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
         """IN."""
         return column.in_(list(values))
 
