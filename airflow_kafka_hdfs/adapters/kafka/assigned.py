@@ -56,12 +56,15 @@ class Assigned:
     Attributes:
         only_topic: the topic of all partitions, None where there are several.
         ended: partitions that are out of range or have a fault: nothing of them is handed out.
+        paused: partitions that rest. The client has to be told to resume them before it is given any anew: a pause that
+            it is still at work on lasts beyond the next assignment otherwise, and nothing is read.
     """
 
     def __init__(self, trouble: Trouble, servers: object) -> None:
         self.trouble = trouble
         self.only_topic: str | None = None
         self.ended: set[Where] = set()
+        self.paused: set[TopicPartition] = set()
         self._servers = servers
         # One object per partition, found by what messages carry.
         self._partitions: dict[Where, TopicPartition] = {}
@@ -70,7 +73,7 @@ class Assigned:
     def begin(self, positions: Mapping[TopicPartition, int]) -> None:
         """Know these partitions, and forget the ones before."""
         self._partitions = {(tp.topic, tp.partition): tp for tp in positions}
-        self.ended, self._lost = set(), {}
+        self.ended, self.paused, self._lost = set(), set(), {}
         topics = {tp.topic for tp in positions}
         self.only_topic = topics.pop() if len(topics) == 1 else None
 

@@ -287,6 +287,9 @@ class DirectReader(RecordReader):
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Hand all partitions to the client at once."""
         client = self._open()
+        if self._assigned.paused:
+            with client.lib.partitions(_places(dict.fromkeys(self._assigned.paused, 0))) as paused:
+                client.must(client.lib.resume_partitions(client.handle, paused))
         self._assigned.begin(positions)
         with client.lib.partitions(_places(positions)) as partitions:
             client.must(client.lib.assign(client.handle, partitions))
@@ -299,6 +302,7 @@ class DirectReader(RecordReader):
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Stop fetching; what the client had fetched in advance is thrown away."""
         self._assigned.require(partitions)
+        self._assigned.paused.update(partitions)
         client = self._open()
         with client.lib.partitions(_places(dict.fromkeys(partitions, 0))) as given:
             client.must(client.lib.pause_partitions(client.handle, given))
@@ -306,6 +310,7 @@ class DirectReader(RecordReader):
     def resume(self, positions: Mapping[TopicPartition, int]) -> None:
         """Let the client fetch again, at offsets of ours: it may have handed out more than was taken."""
         self._assigned.require(positions.keys())
+        self._assigned.paused.difference_update(positions)
         client = self._open()
         with client.lib.partitions(_places(positions)) as partitions:
             client.must(client.lib.resume_partitions(client.handle, partitions))

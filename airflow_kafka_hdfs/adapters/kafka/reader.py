@@ -115,6 +115,8 @@ class KafkaReader(RecordReader):
 
     def assign(self, positions: Mapping[TopicPartition, int]) -> None:
         """Hand all partitions to the client at once; changing them one by one would cost a long poll each."""
+        if self._assigned.paused:
+            self._consumer.resume([ClientPartition(tp.topic, tp.partition) for tp in self._assigned.paused])
         self._assigned.begin(positions)
         self._left_out.begin()
         self._consumer.assign([ClientPartition(tp.topic, tp.partition, offset) for tp, offset in positions.items()])
@@ -128,11 +130,13 @@ class KafkaReader(RecordReader):
     def pause(self, partitions: Collection[TopicPartition]) -> None:
         """Stop fetching; what the client had fetched in advance is thrown away."""
         self._assigned.require(partitions)
+        self._assigned.paused.update(partitions)
         self._consumer.pause([ClientPartition(tp.topic, tp.partition) for tp in partitions])
 
     def resume(self, positions: Mapping[TopicPartition, int]) -> None:
         """Let the client fetch again, at offsets of ours: it may have handed out more than was taken."""
         self._assigned.require(positions.keys())
+        self._assigned.paused.difference_update(positions)
         self._consumer.resume([ClientPartition(tp.topic, tp.partition) for tp in positions])
         self._restart(positions)
 
