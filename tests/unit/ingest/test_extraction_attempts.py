@@ -93,13 +93,19 @@ def test_files_and_folders_of_a_topic_have_its_modes_when_they_are_published(tmp
     assert modes(".kafka_hdfs/p/quarantine") == {(True, 0o700), (False, 0o600)}
 
 
-def test_a_unit_whose_rest_went_back_reads_nothing_and_says_where():
+def committed_without_a_rest():
+    """A task of two topics of which one could not be read to its end, and its plan, of which that is committed."""
     task = two_topics()
     plan = task.plan()
     task.per_poll = 2
     on_poll(task, 2, lambda: task.cluster.deny("bad", read_only=True))
     task.run(plan)
     commit_plan(task.context(), plan, CommitPolicy(publish="partial"))
+    return task, plan
+
+
+def test_a_unit_whose_rest_went_back_reads_nothing_and_says_where():
+    task, plan = committed_without_a_rest()
     task.cluster.allow("bad")
     with pytest.raises(PlanEndedError, match="topic bad: the rest went back in commit 0: clear `plan` or wait for"):
         task.run(plan)
@@ -159,12 +165,7 @@ def test_a_task_of_a_plan_that_was_ended_and_cleaned_away_says_where_its_offsets
 
 
 def test_a_task_whose_rest_went_back_says_so_after_its_plan_was_cleaned_away_too():
-    task = two_topics()
-    plan = task.plan()
-    task.per_poll = 2
-    on_poll(task, 2, lambda: task.cluster.deny("bad", read_only=True))
-    task.run(plan)
-    commit_plan(task.context(), plan, CommitPolicy(publish="partial"))
+    task, plan = committed_without_a_rest()
     with pytest.raises(PlanEndedError, match="topic bad: the rest went back in commit 0: clear `plan` or wait for"):
         is_long_settled(task.context(), plan.plan, 0)
 

@@ -85,12 +85,18 @@ def test_the_collector_ends_plans_of_dead_runs_and_spares_unpublished_commits():
     assert own_plans(dead.ctx) == []
 
 
-def test_a_stale_listing_of_plans_costs_no_staging_even_without_any_grace(monkeypatch: pytest.MonkeyPatch):
+def committed():
+    """A job with a commit whose file is still in staging, and that file's entry."""
     job = Job()
     job.start(A)
     plan = job.plan([(A, 0, 5)])
     (entry,) = job.extract(plan, 0).units[0].files
     commit_plan(job.ctx, plan, FULL)
+    return job, entry
+
+
+def test_a_stale_listing_of_plans_costs_no_staging_even_without_any_grace(monkeypatch: pytest.MonkeyPatch):
+    job, entry = committed()
     listed = job.store.list
     monkeypatch.setattr(job.store, "list", lambda path: [] if path == job.ctx.log.paths.plans else listed(path))
     assert collect(job.ctx, grace=timedelta(seconds=-1)).staging == ()
@@ -98,11 +104,7 @@ def test_a_stale_listing_of_plans_costs_no_staging_even_without_any_grace(monkey
 
 
 def test_a_stale_listing_costs_no_staging_however_long_the_pass_takes_after_it(monkeypatch: pytest.MonkeyPatch):
-    job = Job()
-    job.start(A)
-    plan = job.plan([(A, 0, 5)])
-    (entry,) = job.extract(plan, 0).units[0].files
-    commit_plan(job.ctx, plan, FULL)
+    job, entry = committed()
     listed = job.store.list
     on_clock(job, 0.5)
 
