@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from airflow_kafka_hdfs.adapters.storage import local
 from airflow_kafka_hdfs.adapters.storage.local import LocalStore
 from airflow_kafka_hdfs.exceptions import StoreRefusedError, StoreUnavailableError
 
@@ -205,6 +206,31 @@ def test_many_open_files_hold_back_little_together(store, root):
     for writer in writers:
         writer.close()
     assert {path.stat().st_size for path in (root / "staging").iterdir()} == {200_000}
+
+
+def test_a_growing_file_has_room_set_aside_and_gives_back_what_it_did_not_need(store, root):
+    writer = store.create("staging/a")
+    chunk = os.urandom(1 << 20)
+    reserved = 0
+    for count in range(1, 13):
+        writer.write(chunk)
+        found = (root / "staging/a").stat()
+        assert found.st_size == count << 20  # readers never see room
+        reserved = max(reserved, found.st_blocks * 512 - found.st_size)
+    writer.close()
+    assert (root / "staging/a").read_bytes() == 12 * chunk
+    left = (root / "staging/a").stat().st_blocks * 512 - (12 << 20)
+    assert left < 1 << 20
+    assert reserved >= 4 << 20 > left
+
+
+def test_a_file_system_that_cannot_set_room_aside_takes_files_all_the_same(store, root, monkeypatch):
+    monkeypatch.setattr(local, "_LIBC", object())
+    writer = store.create("staging/a")
+    for _ in range(8):
+        writer.write(bytes(1 << 20))
+    writer.close()
+    assert (root / "staging/a").read_bytes() == bytes(8 << 20)
 
 
 def test_several_processes_deleting_one_folder_do_not_disturb_each_other(store, monkeypatch):

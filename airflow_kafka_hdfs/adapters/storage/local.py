@@ -7,6 +7,7 @@ stands there is looked at, never the answer alone.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -42,6 +43,15 @@ _MOST_PIECES = 512
 
 _PUSH_BYTES = 4 << 20
 """The disk is set to work after so many bytes, so that a close does not wait for all of a file."""
+
+_LIBC = ctypes.CDLL(None)
+_KEEP_SIZE = 1
+"""FALLOC_FL_KEEP_SIZE of Linux."""
+
+_LEAST_RESERVED = 4 << 20
+_MOST_RESERVED = 32 << 20
+"""Room that is asked for at once, ahead of what is written: with a file that grows, the file system looks for it block
+by block, which takes longer than the copy."""
 
 
 class LocalStore(Store):
@@ -253,6 +263,7 @@ class _LocalWriter(StagedWriter):
         self._waiting = 0
         self._size = 0
         self._pushed = 0
+        self._reserved = 0
         self._whole = False
         held.change(1)
 
@@ -270,6 +281,8 @@ class _LocalWriter(StagedWriter):
             check_content("close", self._path, self._size + self._waiting)
             with os_errors("close", self._path), self._file:
                 self._flush()
+                if self._reserved > self._size:
+                    os.ftruncate(self._file.fileno(), self._size)  # gives back what was not needed
                 os.fsync(self._file.fileno())
             with os_errors("close", self._path):
                 _sync_folder(os.path.dirname(self._place))
@@ -295,12 +308,20 @@ class _LocalWriter(StagedWriter):
     def _flush(self) -> None:
         handle = self._file.fileno()
         pieces, self._pieces = self._pieces, []
+        if self._reserved < self._size + self._waiting:
+            self._reserve(handle)
         _write_all(handle, pieces)
         self._size += self._waiting
         self._waiting = 0
         if self._size - self._pushed >= _PUSH_BYTES:
             _push(handle, self._pushed, self._size - self._pushed)
             self._pushed = self._size
+
+    def _reserve(self, handle: int) -> None:
+        """Ask for room ahead; a file that has little so far may stay small."""
+        more = min(self._size, _MOST_RESERVED)
+        if more >= _LEAST_RESERVED and _reserve(handle, self._size, self._waiting + more):
+            self._reserved = self._size + self._waiting + more
 
     def _check(self, action: str) -> None:
         if self._file.closed:
@@ -318,6 +339,18 @@ def _write_all(handle: int, pieces: Sequence[bytes | memoryview]) -> None:
         pieces = pieces[at:]
         if written:
             pieces = [memoryview(pieces[0])[written:], *pieces[1:]]
+
+
+def _reserve(handle: int, start: int, size: int) -> bool:
+    """Let the file system set room aside without making the file larger; whether it did.
+
+    `os.posix_fallocate` won't do: it makes the file larger, and writes it full where the file system can't reserve.
+    """
+    fallocate = getattr(_LIBC, "fallocate64", None)  # Linux has it
+    if fallocate is None:
+        return False
+    done: bool = fallocate(handle, _KEEP_SIZE, ctypes.c_int64(start), ctypes.c_int64(size)) == 0
+    return done
 
 
 def _push(handle: int, start: int, size: int) -> None:

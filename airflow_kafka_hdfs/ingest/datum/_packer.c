@@ -562,6 +562,27 @@ read_value(const Work *work, Py_ssize_t index, const char **data, Py_ssize_t *si
     return value && !PyBytes_AsStringAndSize(value, (char **)data, size) ? 1 : -1;
 }
 
+/* Values lie in memory that another thread has written: waiting for the first bytes of each would take longer than
+ * walking it. */
+#define ROWS_AHEAD 8
+#if defined(__GNUC__)
+#define PREFETCH(address) __builtin_prefetch(address)
+#else
+#define PREFETCH(address) ((void)(address))
+#endif
+
+static void
+prefetch_row(const Work *work, Py_ssize_t index)
+{
+    if (work->slices && index < work->count) {
+        const char *data = work->slices->items[index].data;
+        if (data) {
+            PREFETCH(data);
+            PREFETCH(data + 64);
+        }
+    }
+}
+
 /* Walk all rows and sort them into groups: SOUND, FOREIGN or ERROR. */
 static int
 walk_rows(Work *work)
@@ -571,6 +592,7 @@ walk_rows(Work *work)
         Row *row = &work->rows[i];
         const char *data;
         Py_ssize_t size;
+        prefetch_row(work, i + ROWS_AHEAD);
         work->slots[i] = -1;
         work->found[i] = 0;
         int is_there = read_value(work, i, &data, &size);
