@@ -5,8 +5,11 @@ Two tiers share this code; they differ in the scan. Rows that the scan doubts ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import io
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import repeat
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,24 +33,27 @@ from airflow_kafka_hdfs.ingest.datum.packing import (
 from airflow_kafka_hdfs.ingest.datum.program import Program
 
 Ints = NDArray[np.int64]
-Scan = Callable[[Program, Sequence[bytes], Ints, Callable[[], bytes]], vector.Scan]
-"""From a program, datums, their sizes, and what lays them end to end with `vector.PADDING` behind."""
+Scan = Callable[[Program, Ints, Callable[[], bytes]], vector.Scan]
+"""From a program, the sizes of datums, and what gives them end to end with `vector.PADDING` behind."""
+
+_LARGE = 512
+"""Bytes of a datum from which on it takes longer to move than to make an object of."""
 
 SMALL = 24
 """Rows up to which the reference walk is faster than numpy."""
 
 
-def reference_scan(_program: Program, datums: Sequence[bytes], _sizes: Ints, _laid: Callable[[], bytes]) -> vector.Scan:
+def reference_scan(_program: Program, sizes: Ints, _laid: Callable[[], bytes]) -> vector.Scan:
     """Doubts every row, so that the reference walk decides about each."""
-    none = np.zeros(len(datums), np.bool_)
-    zeros = np.zeros(len(datums), np.int64)
+    none = np.zeros(len(sizes), np.bool_)
+    zeros = np.zeros(len(sizes), np.int64)
     return vector.Scan(none, none, zeros, zeros)
 
 
-def numpy_scan(program: Program, datums: Sequence[bytes], sizes: Ints, laid: Callable[[], bytes]) -> vector.Scan:
+def numpy_scan(program: Program, sizes: Ints, laid: Callable[[], bytes]) -> vector.Scan:
     """Walks all rows side by side."""
-    if len(datums) <= SMALL:
-        return reference_scan(program, datums, sizes, laid)
+    if len(sizes) <= SMALL:
+        return reference_scan(program, sizes, laid)
     ends = np.cumsum(sizes)
     return vector.scan(program, laid(), ends - sizes, ends)
 
@@ -61,29 +67,44 @@ def pack(packer: Packer, batch: Batch, scan: Scan) -> Outcome:
     return work.finish()
 
 
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """All datums of a batch end to end, `vector.PADDING` behind them.
+
+    Attributes:
+        sizes, ends: of the datums.
+    """
+
+    data: bytes
+    sizes: Ints
+    ends: Ints
+
+    def apart(self) -> list[bytes]:
+        ends = self.ends.tolist()
+        return [self.data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
 class _Work:
     def __init__(self, packer: Packer, batch: Batch, scan: Scan) -> None:
         count = len(batch.values)
         self.packer = packer
         self.batch = batch
         self.scan = scan
-        self.datums: list[bytes] = [b""] * count
-        self.sizes: Ints | None = None  # of the datums, as long as they are known
+        self.laid: _Laid | None = None
+        self._datums: list[bytes] | None = None  # once somebody wants them one by one
         self.times = np.zeros(count, np.int64)
         self.targets = np.zeros(count, np.int64)
         self.good = np.zeros(count, np.bool_)
         self.bad: list[Bad] = []
         self.nulls: list[int] = []
         self.by_frame: dict[bytes, Ints] = {}
-        self.stripped = False  # whether the datums are already without their frames
-        self.laid: bytes | None = None  # all datums end to end, if they were laid so and `sizes` are known
 
     # Sorting by frame
 
     def sort(self) -> frozenset[bytes]:
         """Sort values by frame; returns frames without a route."""
         size, values = self.packer.frame_size, self.batch.values
-        if len(self.packer.routes) == 1 and self._all_under_one_frame():
+        if self._all_under_one_frame():
             return frozenset()
         by_frame: dict[bytes, list[int]] = {}
         for i, value in enumerate(values):
@@ -94,29 +115,50 @@ class _Work:
             else:
                 by_frame.setdefault(value[:size], []).append(i)
         self.by_frame = {frame: np.array(found, np.int64) for frame, found in by_frame.items()}
+        self._datums = [b"" if value is None else value[size:] for value in values]
         return frozenset(self.by_frame.keys() - self.packer.routes.keys())
 
     def _all_under_one_frame(self) -> bool:
-        (frame,) = self.packer.routes
-        values = self.batch.values
-        if None in values:
+        """Lay the datums of a batch end to end, if all have the frame of the first: what most batches are."""
+        if not len(self.batch.values) or None in self.batch.values:
             return False
-        sizes = _sizes(values) - len(frame)  # type: ignore[arg-type] # no None is among them
-        datums = list(map(bytes.removeprefix, values, repeat(frame)))  # type: ignore[arg-type] # as above
-        if sum(map(len, datums)) != sizes.sum():
+        values = cast("Sequence[bytes]", self.batch.values)
+        frame = values[0][: self.packer.frame_size]
+        if frame not in self.packer.routes:
             return False
-        self.datums, self.sizes = datums, sizes
+        sizes = _sizes(values) - len(frame)
+        data = _lay(map(bytes.removeprefix, values, repeat(frame)), len(values), int(sizes.sum()))
+        if data is None:
+            return False
+        self.laid = _Laid(data, sizes, np.cumsum(sizes))
         self.by_frame[frame] = np.arange(len(values), dtype=np.int64)
-        self.stripped = True
         return True
+
+    # Datums
+
+    @property
+    def datums(self) -> list[bytes]:
+        """Datums one by one."""
+        if self._datums is None:
+            self._datums = [] if self.laid is None else self.laid.apart()
+        return self._datums
+
+    def _changing(self) -> list[bytes]:
+        """Datums one by one, to be changed: what is known of them together holds no more."""
+        datums = self.datums
+        self.laid = None
+        return datums
+
+    def _datum(self, index: int) -> bytes:
+        if self._datums is None and self.laid is not None:
+            end = int(self.laid.ends[index])
+            return self.laid.data[end - int(self.laid.sizes[index]) : end]
+        return self.datums[index]
 
     # Walking
 
     def finish(self) -> Outcome:
         for frame, rows in self.by_frame.items():
-            if not self.stripped:
-                for i in rows.tolist():
-                    self.datums[i] = self._value(i)[len(frame) :]
             route = self.packer.routes[frame]
             if isinstance(route, Route):
                 self._copy(route, rows)
@@ -125,23 +167,14 @@ class _Work:
             else:
                 self._refuse(route, rows)
         if self.packer.null is not None:
-            self.sizes = None
             self._write_nulls(self.packer.null)
         if self.batch.tails is not None:
-            self.sizes = None
-            self.datums = [datum + tail for datum, tail in zip(self.datums, self.batch.tails, strict=True)]
+            for i, (datum, tail) in enumerate(zip(self._changing(), self.batch.tails, strict=True)):
+                self.datums[i] = datum + tail
         self._check_bounds()
-        sizes = _sizes(self.datums) if self.sizes is None else self.sizes
-        laid = None if self.sizes is None else self.laid
-        groups, slots = _Gathering(self.packer, self.datums, sizes, self.times, self.targets, laid).gather(self.good)
+        groups, slots = _Gathering(self).gather()
         bad = sorted(self.bad, key=lambda bad: bad.index)
         return Outcome(groups=groups, slots=slots, times=self.times, bad=bad, nulls=self.nulls)
-
-    def _value(self, index: int) -> bytes:
-        value = self.batch.values[index]
-        if value is None:
-            raise TypeError(f"value {index} of the batch is null")
-        return value
 
     def _copy(self, route: Route, rows: Ints) -> None:
         self.targets[rows] = route.target
@@ -150,41 +183,38 @@ class _Work:
             self._check_texts(route, rows)
             self._given_times(rows)
         else:
-            datums = self.datums if len(rows) == len(self.datums) else [self.datums[i] for i in rows.tolist()]
-            sizes = _sizes(datums) if self.sizes is None else self.sizes[rows]
-            self._walk(route.program, rows, datums, sizes)
+            self._walk(route.program, rows)
         if route.sized or route.lead or route.tail:
-            self.sizes = None
+            datums = self._changing()
             for i in rows.tolist():
-                datum = self.datums[i]
+                datum = datums[i]
                 size = encode_long(len(datum)) if route.sized else b""
-                self.datums[i] = b"".join((route.lead, size, datum, route.tail))
+                datums[i] = b"".join((route.lead, size, datum, route.tail))
 
-    def _walk(self, program: Program, rows: Ints, datums: Sequence[bytes], sizes: Ints) -> None:
-        found = self.scan(program, datums, sizes, lambda: self._lay(datums))
+    def _walk(self, program: Program, rows: Ints) -> None:
+        if self.laid is not None:
+            laid = self.laid
+            found = self.scan(program, laid.sizes, lambda: laid.data)
+        else:
+            datums = [self.datums[i] for i in rows.tolist()]
+            found = self.scan(program, _sizes(datums), lambda: b"".join((*datums, vector.PADDING)))
         if not program.has_time:
             self._given_times(rows)
         else:
             self.times[rows] = found.times
-        for j in np.flatnonzero(~found.sound).tolist():
-            self._judge(program, int(rows[j]), datums[j])
+        for i in rows[~found.sound].tolist():
+            self._judge(program, i)
         if not program.has_time:
             return
         for j in np.flatnonzero(found.sound & (found.sizes >= 0) & found.timed).tolist():
-            self._set_text(int(rows[j]), datums[j], int(found.times[j]), int(found.sizes[j]))
-        for j in np.flatnonzero(found.sound & ~found.timed).tolist():
-            self._fall_back(int(rows[j]), "the datum has no time: a null, or another branch of a union")
+            self._set_text(int(rows[j]), int(found.times[j]), int(found.sizes[j]))
+        for i in rows[found.sound & ~found.timed].tolist():
+            self._fall_back(i, "the datum has no time: a null, or another branch of a union")
 
-    def _lay(self, datums: Sequence[bytes]) -> bytes:
-        data = b"".join((*datums, vector.PADDING))
-        if len(datums) == len(self.datums):
-            self.laid = data
-        return data
-
-    def _judge(self, program: Program, index: int, datum: bytes) -> None:
+    def _judge(self, program: Program, index: int) -> None:
         """Let the reference decide about a row."""
         try:
-            time = reference.walk(program, datum)
+            time = reference.walk(program, self._datum(index))
             if not program.has_time:
                 return
             if isinstance(time, str):
@@ -200,9 +230,9 @@ class _Work:
         else:
             self.times[index] = _fit(time)
 
-    def _set_text(self, index: int, datum: bytes, start: int, size: int) -> None:
+    def _set_text(self, index: int, start: int, size: int) -> None:
         try:
-            self.times[index] = _fit(self.packer.text_time(datum[start : start + size].decode()))
+            self.times[index] = _fit(self.packer.text_time(self._datum(index)[start : start + size].decode()))
         except DecodeError as error:
             self._fall_back(index, error.detail)
 
@@ -217,15 +247,15 @@ class _Work:
             return
         for i in rows.tolist():
             try:
-                self.datums[i].decode()
+                self._datum(i).decode()
             except UnicodeDecodeError as error:
                 self._drop(i, "corrupt", f"the value is not UTF-8 ({error.reason}) at byte {error.start}")
 
     def _recode(self, route: Recode, rows: Ints) -> None:
-        self.sizes = None
+        datums = self._changing()
         for i in rows.tolist():
             try:
-                self.datums[i], time = route.call(self.datums[i])
+                datums[i], time = route.call(datums[i])
             except DecodeError as error:
                 self._drop(i, error.reason, error.detail)
                 continue
@@ -243,7 +273,7 @@ class _Work:
     def _write_nulls(self, null: bytes) -> None:
         at = np.array(self.nulls, np.int64)
         for i in self.nulls:
-            self.datums[i] = null
+            self._changing()[i] = null
         self.targets[at] = self.packer.null_target
         self.good[at] = True
         if len(at):
@@ -286,6 +316,20 @@ def _fit(time: int) -> int:
     return min(max(time, -(2**63)), 2**63 - 1)
 
 
+def _lay(datums: Iterable[bytes], count: int, size: int) -> bytes | None:
+    """Datums end to end, with `vector.PADDING` behind them; None if they have not the size that was expected."""
+    if size < count * _LARGE:
+        data = b"".join((*datums, vector.PADDING))
+        return data if len(data) == size + len(vector.PADDING) else None
+    # One by one, so that each passes through the processor's cache once.
+    out = io.BytesIO()
+    out.seek(size)
+    out.write(vector.PADDING)
+    out.seek(0)
+    out.writelines(datums)
+    return out.getvalue() if out.tell() == size else None
+
+
 def _sizes(datums: Sequence[bytes]) -> Ints:
     return np.fromiter(map(len, datums), np.int64, len(datums))
 
@@ -293,28 +337,17 @@ def _sizes(datums: Sequence[bytes]) -> Ints:
 class _Gathering:
     """Sorts good rows into groups."""
 
-    def __init__(
-        self,
-        packer: Packer,
-        datums: Sequence[bytes],
-        sizes: Ints,
-        times: Ints,
-        targets: Ints,
-        laid: bytes | None,
-    ) -> None:
-        self.packer = packer
-        self.laid = laid
-        self.datums = datums
-        self.sizes = sizes
-        self.times = times
-        self.targets = targets
+    def __init__(self, work: _Work) -> None:
+        self.work = work
+        self.packer = work.packer
+        self.times = work.times
 
-    def gather(self, good: NDArray[np.bool_]) -> tuple[list[Group], NDArray[np.int32]]:
+    def gather(self) -> tuple[list[Group], NDArray[np.int32]]:
         """Groups in the order of their first rows, and each row's group."""
-        slots = np.full(len(good), -1, np.int32)
+        slots = np.full(len(self.times), -1, np.int32)
         keys: dict[tuple[int, Hashable], int] = {}
-        rows = np.flatnonzero(good)
-        targets = self.targets[rows]
+        rows = np.flatnonzero(self.work.good)
+        targets = self.work.targets[rows]
         for target in np.unique(targets).tolist():
             for key, members in self.places(rows[targets == target]):
                 slots[members] = keys.setdefault((target, key), len(keys))
@@ -358,23 +391,27 @@ class _Gathering:
     def group(self, name: tuple[int, Hashable], rows: Ints) -> Group:
         """One group of rows in the order of the batch."""
         target, key = name
-        whole = len(rows) == len(self.datums)
-        datums = self.datums if whole else [self.datums[i] for i in rows.tolist()]
-        ends = np.cumsum(self.sizes if whole else self.sizes[rows])
-        times = self.times[rows]
+        laid = self.work.laid
         fill, limit = self.packer.room(target, key)
+        if laid is not None and len(rows) == len(laid.sizes):
+            ends, chunks = laid.ends, cut_laid(laid.data, laid.ends, fill, limit)
+        else:
+            datums = [self.work.datums[i] for i in rows.tolist()]
+            ends = np.cumsum(_sizes(datums))
+            chunks = cut(datums, ends, fill, limit)
+        times = self.times[rows]
         return Group(
             target=target,
             key=key,
-            count=len(datums),
+            count=len(rows),
             size=int(ends[-1]),
             least=int(times.min()),
             greatest=int(times.max()),
-            chunks=cut(datums, ends, fill, limit, self.laid if whole else None),
+            chunks=chunks,
         )
 
 
-def cut(datums: Sequence[bytes], ends: Ints, fill: int, limit: int, laid: bytes | None = None) -> list[Chunk]:
+def cut(datums: Sequence[bytes], ends: Ints, fill: int, limit: int) -> list[Chunk]:
     """Chunks that end where blocks end.
 
     Args:
@@ -382,13 +419,21 @@ def cut(datums: Sequence[bytes], ends: Ints, fill: int, limit: int, laid: bytes 
         ends: running sum of their sizes.
         fill: bytes in the open block.
         limit: bytes that complete a block.
-        laid: the same datums end to end, where somebody has laid them so already.
     """
-    chunks: list[Chunk] = []
+    return [(b"".join(datums[at:end]), end - at) for at, end in _blocks(ends, fill, limit)]
+
+
+def cut_laid(data: bytes, ends: Ints, fill: int, limit: int) -> list[Chunk]:
+    """The same of datums that lie end to end."""
+    return [
+        (data[int(ends[at - 1]) if at else 0 : int(ends[end - 1])], end - at) for at, end in _blocks(ends, fill, limit)
+    ]
+
+
+def _blocks(ends: Ints, fill: int, limit: int) -> Iterator[tuple[int, int]]:
+    """First row of each block, and the one behind it."""
     at = base = 0
-    while at < len(datums):
-        end = min(int(np.searchsorted(ends, base + limit - fill, "left")) + 1, len(datums))
-        behind = int(ends[end - 1])
-        chunks.append((b"".join(datums[at:end]) if laid is None else laid[base:behind], end - at))
-        at, base, fill = end, behind, 0
-    return chunks
+    while at < len(ends):
+        end = min(int(np.searchsorted(ends, base + limit - fill, "left")) + 1, len(ends))
+        yield at, end
+        at, base, fill = end, int(ends[end - 1]), 0
