@@ -10,10 +10,11 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from airflow_kafka_hdfs.cli.lineage import told
+from airflow_kafka_hdfs.lineage.moments import moment
 
 if TYPE_CHECKING:
     from airflow_kafka_hdfs.hooks.lineage import LineageHook
@@ -112,7 +113,7 @@ def impact(args: argparse.Namespace) -> None:
     with looking(args) as (describer, hook):
         root = dataset_named(describer, hook, args.dataset)
         direction = Direction.UP if args.up else Direction.DOWN
-        items = list(all_impact(describer, root, direction, moment(args.as_of)))
+        items = list(all_impact(describer, root, direction, moment(args.as_of, "--as-of")))
     if args.output == "json":
         print(json.dumps([to_json(item) for item in items], indent=2))
         return
@@ -130,24 +131,11 @@ def export(args: argparse.Namespace) -> None:
     from airflow_kafka_hdfs.lineage.views import to_json
 
     with looking(args) as (describer, hook):
-        root = dataset_named(describer, hook, args.dataset)
-        found = graph(describer, root, up=args.up_hops, down=args.down_hops, limit=GRAPH_MAX, as_of=moment(args.as_of))
+        root, at = dataset_named(describer, hook, args.dataset), moment(args.as_of, "--as-of")
+        found = graph(describer, root, up=args.up_hops, down=args.down_hops, limit=GRAPH_MAX, as_of=at)
     if found.truncated:
         print(f"more than {GRAPH_MAX} datasets: the nearest are shown", file=sys.stderr)
     if args.format == "json":
         print(json.dumps(to_json(found), indent=2))
     else:
         print(graphml(found) if args.format == "graphml" else mermaid(found), end="")
-
-
-def moment(text: str | None) -> datetime:
-    """As in REST: now if empty, the end of the day if it is a date."""
-    if not text:
-        return datetime.now(UTC)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        sys.exit(f"got {text!r}; expected an ISO date or time")
-    if len(text) <= len("2026-01-01"):
-        found += timedelta(days=1, microseconds=-1)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)

@@ -19,7 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_hdfs.cli.asking import Change, change
-from airflow_kafka_hdfs.cli.lineage_reading import dataset_named, looking, moment
+from airflow_kafka_hdfs.cli.lineage_reading import dataset_named, looking
+from airflow_kafka_hdfs.lineage.moments import moment
 
 if TYPE_CHECKING:
     from airflow_kafka_hdfs.adapters.warehouse import SqlWarehouse
@@ -46,7 +47,7 @@ def repair(args: argparse.Namespace) -> None:
 
     with looking(args) as (describer, hook):
         root = dataset_named(describer, hook, args.dataset)
-        start, end = moment(getattr(args, "from")), moment(args.to)
+        start, end = moment(getattr(args, "from"), "--from", begins=True), moment(args.to, "--to")
         if start >= end:
             sys.exit(f"--from {start.isoformat()} must lie before --to {end.isoformat()}")
         plan = repairing.plan(describer, root, start, end)

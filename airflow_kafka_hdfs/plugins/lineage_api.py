@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request, status
@@ -16,6 +16,7 @@ from airflow_kafka_hdfs.exceptions import KafkaHdfsError
 from airflow_kafka_hdfs.lineage import catalog, comparing, traversal
 from airflow_kafka_hdfs.lineage.describing import Describer
 from airflow_kafka_hdfs.lineage.identity import digest
+from airflow_kafka_hdfs.lineage.moments import moment
 from airflow_kafka_hdfs.lineage.views import ImpactItem, to_json
 from airflow_kafka_hdfs.plugins.lineage_security import User
 from airflow_kafka_hdfs.ports.lineage_reading import Direction, Show
@@ -38,19 +39,6 @@ def looking(request: Request, user: Any) -> Iterator[Describer]:
     with state.warehouse().look() as reader:
         access = state.access(user, reader, state.instance(), state.hook.settings.open_instances)
         yield Describer(reader, access, datetime.now(UTC), state.instance())
-
-
-def moment(text: str | None, name: str = "as_of") -> datetime:
-    """The moment that a parameter means: now if there is none, the end of the day if it is a date."""
-    if not text:
-        return datetime.now(UTC)
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise HTTPException(422, f"{name}: got {text!r}; expected an ISO date or time") from error
-    if len(text) <= len("2026-01-01"):
-        found += timedelta(days=1, microseconds=-1)
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
 
 
 def answer(view: Any) -> JSONResponse:
@@ -185,7 +173,7 @@ def graph(
 ) -> Response:
     """The surroundings of a dataset."""
     with looking(request, user) as describer:
-        root, at = seen(describer, node), moment(as_of)
+        root, at = seen(describer, node), moment(as_of, "as_of")
         return answer(traversal.graph(describer, root, up=up, down=down, limit=limit, as_of=at, show=show))
 
 
@@ -202,7 +190,7 @@ def impact(
 ) -> Response:
     """All that a change reaches, or all that something may come from."""
     with looking(request, user) as describer:
-        root, at = seen(describer, node), moment(as_of)
+        root, at = seen(describer, node), moment(as_of, "as_of")
         if format == "csv":
             return _csv(traversal.all_impact(describer, root, direction, at))
         return answer(traversal.impact(describer, root, direction=direction, as_of=at, limit=limit, offset=offset))
@@ -234,7 +222,7 @@ def path(
     """A shortest way from one dataset to another."""
     with looking(request, user) as describer:
         ends = seen(describer, source), seen(describer, target)
-        return answer(traversal.path(describer, *ends, as_of=moment(as_of)))
+        return answer(traversal.path(describer, *ends, as_of=moment(as_of, "as_of")))
 
 
 @router.get("/popularity")

@@ -61,6 +61,7 @@ def create_app(hook: LineageHook | None = None) -> FastAPI:
     from airflow_kafka_hdfs.plugins import (
         lineage_api,
         lineage_events,
+        lineage_input,
         lineage_pages,
         lineage_repair,
         lineage_rights,
@@ -68,7 +69,7 @@ def create_app(hook: LineageHook | None = None) -> FastAPI:
     )
 
     # Pages of documentation would be open to everybody: dependencies do not protect them.
-    app = FastAPI(title="Lineage", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="Lineage", docs_url=None, redoc_url=None, openapi_url=None, dependencies=[lineage_input.PLAIN])
     used = hook or LineageHook()
     app.state.hook = used
     app.state.warehouse = _Once(used)
@@ -80,6 +81,7 @@ def create_app(hook: LineageHook | None = None) -> FastAPI:
     app.include_router(lineage_repair.router, prefix=API)
     app.include_router(lineage_repair.writing, prefix=API)
     lineage_pages.mount(app)
+    lineage_input.tell_problems(app)
     _tell_errors(app)
     return app
 

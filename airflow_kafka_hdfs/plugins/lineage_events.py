@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, status
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from airflow_kafka_hdfs.exceptions import LineageError
 from airflow_kafka_hdfs.lineage import receiving
@@ -25,6 +25,7 @@ from airflow_kafka_hdfs.lineage.registration import datasets_of
 from airflow_kafka_hdfs.lineage.relations import MAX_RELATIONS, post_relations
 from airflow_kafka_hdfs.lineage.workflow import decode_dataset, key_text
 from airflow_kafka_hdfs.plugins.lineage_api import answer, looking
+from airflow_kafka_hdfs.plugins.lineage_input import Body
 from airflow_kafka_hdfs.plugins.lineage_security import AUDITED, OWN_SITE, User, audit, may_edit, may_tell
 from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, JobRow
 
@@ -109,7 +110,7 @@ def _refuse_hidden(request: Request, describer: Describer, job: Job, datasets: I
         raise HTTPException(status.HTTP_403_FORBIDDEN, f"dataset {name}: you may not read any DAG that touches it")
 
 
-class DatasetRef(BaseModel):
+class DatasetRef(Body):
     """One dataset: by id, by URI, or by namespace and name."""
 
     id: Annotated[str, Field(max_length=100)] = ""
@@ -118,7 +119,7 @@ class DatasetRef(BaseModel):
     name: Annotated[str, Field(max_length=2_000)] = ""
 
 
-class JobRef(BaseModel):
+class JobRef(Body):
     """One job: by id, or by name; without a namespace it is a DAG of this Airflow."""
 
     id: Annotated[str, Field(max_length=100)] = ""
@@ -126,7 +127,7 @@ class JobRef(BaseModel):
     name: Annotated[str, Field(max_length=500)] = ""
 
 
-class Relations(BaseModel):
+class Relations(Body):
     """What a job reads and writes.
 
     Attributes:

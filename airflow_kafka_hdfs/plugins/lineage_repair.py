@@ -8,12 +8,14 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request, status
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from airflow_kafka_hdfs.lineage import repair
+from airflow_kafka_hdfs.lineage.moments import moment
 from airflow_kafka_hdfs.lineage.repair import RepairPlan, Step
 from airflow_kafka_hdfs.plugins.lineage_actions import CallersAirflow, Done
-from airflow_kafka_hdfs.plugins.lineage_api import answer, looking, moment, seen
+from airflow_kafka_hdfs.plugins.lineage_api import answer, looking, seen
+from airflow_kafka_hdfs.plugins.lineage_input import Body
 from airflow_kafka_hdfs.plugins.lineage_security import AUDITED, OWN_SITE, User, may_edit, name_of
 from airflow_kafka_hdfs.ports.lineage_rows import RepairFreezeRow
 
@@ -23,7 +25,7 @@ writing = APIRouter(prefix="/repair", dependencies=[OWN_SITE, AUDITED])
 Name = Annotated[str, Field(min_length=1, max_length=250)]
 
 
-class Repair(BaseModel):
+class Repair(Body):
     """Which repair is meant.
 
     Attributes:
@@ -38,7 +40,7 @@ class Repair(BaseModel):
     confirm: bool = False
 
 
-class Resume(BaseModel):
+class Resume(Body):
     """Which repair is over; its recorded DAGs are resumed, no others."""
 
     repair_id: Name
@@ -60,7 +62,7 @@ def plan(
 
 
 def _planned(request: Request, user: Any, dataset: str, start: str, end: str) -> tuple[RepairPlan, tuple[str, ...]]:
-    first, last = moment(start, "from"), moment(end, "to")
+    first, last = moment(start, "from", begins=True), moment(end, "to")
     if not start or first >= last:
         raise HTTPException(422, f"from {first.isoformat()} must lie before to {last.isoformat()}")
     with looking(request, user) as describer:

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Request, status
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from airflow_kafka_hdfs.lineage import recording
 from airflow_kafka_hdfs.lineage.describing import Describer
 from airflow_kafka_hdfs.plugins.lineage_api import answer, looking
+from airflow_kafka_hdfs.plugins.lineage_input import Body
 from airflow_kafka_hdfs.plugins.lineage_security import AUDITED, OWN_SITE, User, may_edit, name_of
 from airflow_kafka_hdfs.ports.lineage_rows import RelationRow
 
@@ -20,7 +21,7 @@ router = APIRouter(dependencies=[OWN_SITE, AUDITED])
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class Responsibility(BaseModel):
+class Responsibility(Body):
     """Who has a role for a job or dataset."""
 
     entity: Name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 
 import pytest
 from airflow.sdk import DAG
@@ -19,6 +20,13 @@ API = "/lineage/api/v1"
 
 @pytest.fixture(scope="module")
 def server(airflow_db, tmp_path_factory):
+    """As `serving`, on a warehouse in SQLite."""
+    with serving(f"sqlite:///{tmp_path_factory.mktemp('lineage-api')}/lineage.db") as found:
+        yield found
+
+
+@contextmanager
+def serving(url):
     """Airflow's API server in this process, with the app mounted and four DAGs in a chain; `ann` may read two."""
     from airflow.api_fastapi.app import create_app as create_airflow
     from airflow.api_fastapi.app import get_auth_manager, purge_cached_app
@@ -27,7 +35,6 @@ def server(airflow_db, tmp_path_factory):
 
     for dag_id in [*DAGS, "api_after"]:
         store_dag(DAG(dag_id, schedule=None))
-    url = f"sqlite:///{tmp_path_factory.mktemp('lineage-api')}/lineage.db"
     warehouse = chain_warehouse(url)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "tests.fakes.auth_manager.DagRights")
