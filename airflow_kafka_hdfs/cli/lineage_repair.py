@@ -50,7 +50,7 @@ def repair(args: argparse.Namespace) -> None:
         start, end = moment(getattr(args, "from"), "--from", begins=True), moment(args.to, "--to")
         if start >= end:
             sys.exit(f"--from {start.isoformat()} must lie before --to {end.isoformat()}")
-        plan = repairing.plan(describer, root, start, end)
+        plan = repairing.plan(describer, root, start, end, open_end=not args.to)
     if args.output != "json":
         _print_plan(plan)
     warehouse = hook.warehouse()

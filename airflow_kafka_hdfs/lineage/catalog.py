@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_hdfs.lineage.describing import DEPRECATED, FAILING, Describer
+from airflow_kafka_hdfs.lineage.describing import DEPRECATED, FAILING, Describer, still_related
 from airflow_kafka_hdfs.lineage.registration import INPUT, OUTPUT
 from airflow_kafka_hdfs.lineage.views import (
     AttributeView,
@@ -263,8 +263,7 @@ def job_page(describer: Describer, job_id: str) -> JobPage | None:
         return None
     reader, key = describer.reader, [(job_id,)]
     row = describer.job_rows([job_id])[job_id]
-    since = row.structure_since or row.first_seen
-    related = [item for item in reader.rows(RelationRow, ("job_id",), key) if item.last_seen >= since]
+    related = [item for item in reader.rows(RelationRow, ("job_id",), key) if still_related(item, row)]
     datasets = describer.datasets(item.dataset_id for item in related)
     by_direction = {
         direction: tuple(

@@ -9,9 +9,10 @@ from urllib.parse import quote
 
 from airflow_kafka_hdfs.lineage.access import Access
 from airflow_kafka_hdfs.lineage.facts import DEPRECATED_AFTER_DAYS, deprecated
+from airflow_kafka_hdfs.lineage.registration import FROM_RUNS
 from airflow_kafka_hdfs.lineage.views import DatasetView, JobView, LinkView, Responsible, RunView
 from airflow_kafka_hdfs.ports.lineage_reading import Direction, LineageReader, Show, Window
-from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, ResponsibilityRow, RunRow
+from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, RelationRow, ResponsibilityRow, RunRow
 
 FAILING = "failing"
 DEPRECATED = "deprecated"
@@ -21,6 +22,11 @@ TEMPORARY = "temporary"
 def window_at(moment: datetime, show: Show = Show.ALL) -> Window:
     """Which edges hold at a moment; those seen only at run time do so for 30 days."""
     return Window(at=moment, alive_since=moment - timedelta(days=DEPRECATED_AFTER_DAYS), show=show)
+
+
+def still_related(row: RelationRow, job: JobRow) -> bool:
+    """Whether a job reads or writes a dataset as it is now: by its newest structure, or because somebody says so."""
+    return row.origin != FROM_RUNS or row.last_seen >= (job.structure_since or job.first_seen)
 
 
 class Describer:

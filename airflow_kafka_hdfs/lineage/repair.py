@@ -13,18 +13,19 @@ from datetime import datetime, timedelta
 import networkx as nx
 
 from airflow_kafka_hdfs.lineage.comparing import changes_between
-from airflow_kafka_hdfs.lineage.describing import Describer, window_at
+from airflow_kafka_hdfs.lineage.describing import Describer, still_related, window_at
 from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.lineage.registration import INPUT
 from airflow_kafka_hdfs.lineage.traversal import levels
 from airflow_kafka_hdfs.lineage.views import Change, DatasetView, JobView
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
-from airflow_kafka_hdfs.ports.lineage_reading import Direction
+from airflow_kafka_hdfs.ports.lineage_reading import Direction, Window
 from airflow_kafka_hdfs.ports.lineage_rows import EdgeRow, RelationRow, RepairFreezeRow, RunRow
 
 MAX_DATASETS = 20_000
 MAX_JOBS = 1_000
 MAX_RUNS = 5_000
+MAX_FAILED = 1_000
 SUSPECT_HOPS = 3
 RECENT = timedelta(days=7)
 """How long before the first bad moment a change counts as recent."""
@@ -39,7 +40,8 @@ class Suspect:
 
     Attributes:
         distance: hops from the dataset to what the job writes; 1 writes it itself.
-        changes: what differs between its last run before the first bad moment and the run before the recent past.
+        changes: what differs between its first run in the window (its last one before, if there is none) and its
+            last run before the recent past.
         failed: ids of its failed runs in the window.
     """
 
@@ -99,21 +101,24 @@ class RepairPlan:
     truncated: bool
 
 
-def repair_id(dataset_id: str, start: datetime, end: datetime) -> str:
-    """The name of a repair: the same for the same dataset and moments."""
-    return digest("repair", dataset_id, start.isoformat(), end.isoformat())
+def repair_id(dataset_id: str, start: datetime, end: datetime | None) -> str:
+    """The name of a repair: the same for the same dataset and moments; None: it goes on until now, whenever that is."""
+    return digest("repair", dataset_id, start.isoformat(), end.isoformat() if end else "")
 
 
-def plan(describer: Describer, dataset_id: str, start: datetime, end: datetime) -> RepairPlan:
+def plan(
+    describer: Describer, dataset_id: str, start: datetime, end: datetime, *, open_end: bool = False
+) -> RepairPlan:
     """Plan the repair of a dataset that was wrong from one moment to another.
 
     Args:
         describer: reader and access.
         dataset_id: the dataset, one that the caller may see.
         start, end: when it was wrong; runs due in between read bad data.
+        open_end: whether `end` is only the time of asking, so that it does not name the repair.
     """
-    reader, window = describer.reader, window_at(max(end, start))
-    window = replace(window, alive_since=start - RECENT)
+    # Whatever held at some moment in between may have carried bad data on.
+    reader, window = describer.reader, replace(window_at(start), at=end, since=start)
     reached: dict[str, int] = {dataset_id: 0}
     truncated = False
     for hop, level in enumerate(levels(reader, dataset_id, Direction.DOWN, window), 1):
@@ -124,7 +129,14 @@ def plan(describer: Describer, dataset_id: str, start: datetime, end: datetime) 
             break
     edges = [edge for edge in reader.between(reached, reached, window) if edge.source_id != edge.target_id]
     related = reader.rows(RelationRow, ("dataset_id",), [(item,) for item in reached])
-    reading = {(row.job_id, row.dataset_id) for row in related if _reads(row, window.alive_since)}
+    rows = describer.job_rows(row.job_id for row in related)
+    reading = {
+        (row.job_id, row.dataset_id)
+        for row in related
+        if row.direction == INPUT
+        and row.job_id in rows
+        and (row.last_seen >= start or still_related(row, rows[row.job_id]))
+    }
     order, circular = job_order(edges, reading)
     views = describer.jobs(order)
     named = [job_id for job_id in order if not views[job_id].restricted]
@@ -133,11 +145,11 @@ def plan(describer: Describer, dataset_id: str, start: datetime, end: datetime) 
     visible = describer.access.visible(reader, reached)
     running = [step.job for step in steps]
     return RepairPlan(
-        id=repair_id(dataset_id, start, end),
+        id=repair_id(dataset_id, start, None if open_end else end),
         dataset=describer.datasets([dataset_id])[dataset_id],
         start=start,
         end=end,
-        suspects=_suspects(describer, dataset_id, start, end),
+        suspects=_suspects(describer, dataset_id, window),
         datasets=len(reached) - 1,
         restricted=len(reached) - len(visible),
         freeze=tuple(views[job_id] for job_id in named[:MAX_JOBS]),
@@ -146,10 +158,6 @@ def plan(describer: Describer, dataset_id: str, start: datetime, end: datetime) 
         restricted_jobs=len(order) - len(named),
         truncated=truncated or cut,
     )
-
-
-def _reads(row: RelationRow, since: datetime) -> bool:
-    return row.direction == INPUT and row.last_seen >= since
 
 
 def job_order(
@@ -204,7 +212,7 @@ def _steps(
     steps: list[Step] = []
     left = MAX_RUNS
     for job_id in job_ids:
-        runs = [row for row in describer.reader.runs(job_id, limit=left + 1, until=end) if row.run_after >= start]
+        runs = describer.reader.runs(job_id, limit=left + 1, since=start, until=end)
         if len(runs) > left:
             return tuple(steps), True
         left -= len(runs)
@@ -227,13 +235,13 @@ def _step(job: JobView, number: int, runs: list[RunRow], *, circle: bool) -> Ste
     )
 
 
-def _suspects(describer: Describer, dataset_id: str, start: datetime, end: datetime) -> tuple[Suspect, ...]:
-    reader = describer.reader
+def _suspects(describer: Describer, dataset_id: str, window: Window) -> tuple[Suspect, ...]:
+    reader, start, end = describer.reader, window.since or window.at, window.at
     distance: dict[str, int] = {}
     frontier = [dataset_id]
-    walk = levels(reader, dataset_id, Direction.UP, describer.window)
+    walk = levels(reader, dataset_id, Direction.UP, window)
     for hop in range(1, SUSPECT_HOPS + 1):
-        for _, job_id, _ in reader.attached(frontier, Direction.UP, describer.window):
+        for _, job_id, _ in reader.attached(frontier, Direction.UP, window):
             distance.setdefault(job_id, hop)
         frontier = next(walk, [])
         if not frontier:
@@ -243,11 +251,10 @@ def _suspects(describer: Describer, dataset_id: str, start: datetime, end: datet
     for job_id, hop in distance.items():
         if views[job_id].restricted:
             continue
-        rows = reader.runs(job_id, limit=200, until=end)
-        inside = [row for row in rows if row.run_after >= start]
-        older = [row for row in rows if row.run_after < start - RECENT]
-        newest = inside[-1] if inside else (rows[0] if rows else None)
-        changes = changes_between(older[0], newest) if older and newest else ()
+        inside = reader.runs(job_id, limit=MAX_FAILED, since=start, until=end)
+        before = inside or reader.runs(job_id, limit=1, until=start)
+        older = reader.runs(job_id, limit=1, until=start - RECENT)
+        changes = changes_between(older[0], before[-1]) if older and before else ()
         found.append(
             Suspect(
                 job=views[job_id],

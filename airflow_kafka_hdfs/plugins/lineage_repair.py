@@ -66,7 +66,7 @@ def _planned(request: Request, user: Any, dataset: str, start: str, end: str) ->
     if not start or first >= last:
         raise HTTPException(422, f"from {first.isoformat()} must lie before to {last.isoformat()}")
     with looking(request, user) as describer:
-        found = repair.plan(describer, seen(describer, dataset), first, last)
+        found = repair.plan(describer, seen(describer, dataset), first, last, open_end=not end)
         rows = describer.reader.rows(RepairFreezeRow, ("repair_id",), [(found.id,)])
     own = {job.dag_id for job in found.freeze}
     return found, tuple(dag_id for dag_id in repair.frozen(rows) if dag_id in own)

@@ -37,17 +37,19 @@ class Show(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Which edges hold at a moment: seen by then, not ended by then.
+    """Which edges hold at a moment, or at any moment of a span: seen by its end, not ended by its start.
 
     Attributes:
-        at: the moment.
+        at: the moment, or the end of the span.
         alive_since: an edge that was only ever seen at run time must have been seen at or after this.
         show: which of these are looked at; what it asks for is as of now, whatever the moment.
+        since: the start of the span, None for a moment.
     """
 
     at: datetime
     alive_since: datetime
     show: Show = Show.ALL
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,13 @@ class LineageReader(Protocol):
 
     @abstractmethod
     def runs(
-        self, job_id: str, *, limit: int, before: tuple[datetime, str] | None = None, until: datetime | None = None
+        self,
+        job_id: str,
+        *,
+        limit: int,
+        before: tuple[datetime, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> list[RunRow]:
         """Runs of a job, newest `(run_after, run_id)` first.
 
@@ -127,6 +135,7 @@ class LineageReader(Protocol):
             job_id: the job.
             limit: at most this many.
             before: only those before this one.
+            since: only those due at or after this.
             until: only those due at or before this.
         """
 

@@ -177,7 +177,13 @@ class SqlReader:
         return found
 
     def runs(
-        self, job_id: str, *, limit: int, before: tuple[datetime, str] | None = None, until: datetime | None = None
+        self,
+        job_id: str,
+        *,
+        limit: int,
+        before: tuple[datetime, str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> list[RunRow]:
         """See `LineageReader.runs`."""
         table = TABLES[RunRow]
@@ -186,6 +192,8 @@ class SqlReader:
             when, run_id = before
             same = sa.and_(table.c.run_after == when, table.c.run_id < run_id)
             conditions.append(sa.or_(table.c.run_after < when, same))
+        if since is not None:
+            conditions.append(table.c.run_after >= since)
         if until is not None:
             conditions.append(table.c.run_after <= until)
         query = sa.select(table).where(*conditions)
@@ -245,7 +253,7 @@ def _holding(window: Window) -> Sequence[sa.ColumnElement[bool]]:
     return [
         *_SHOWN[window.show],
         _EDGE.c.first_seen <= window.at,
-        sa.or_(_EDGE.c.valid_to.is_(None), _EDGE.c.valid_to > window.at),
+        sa.or_(_EDGE.c.valid_to.is_(None), _EDGE.c.valid_to > (window.since or window.at)),
         sa.or_(_EDGE.c.last_declared.is_not(None), _EDGE.c.last_seen >= window.alive_since),
     ]
 
