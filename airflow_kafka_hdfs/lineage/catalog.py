@@ -164,6 +164,11 @@ def dataset_page(describer: Describer, dataset_id: str) -> DatasetPage | None:
         direction: describer.jobs(job for _, job, _ in reader.attached([dataset_id], direction, describer.window))
         for direction in Direction
     }
+    # A job may read and write nothing, so that it has no pair.
+    rows = [row for row in reader.rows(RelationRow, ("dataset_id",), key) if row.direction == INPUT]
+    known = describer.job_rows(row.job_id for row in rows)
+    reading = {row.job_id for row in rows if row.job_id in known and still_related(row, known[row.job_id])}
+    attached[Direction.DOWN] |= describer.jobs(reading - attached[Direction.DOWN].keys())
     columns = {into: _column_rows(describer, dataset_id, into=into) for into in (True, False)}
     # All that the page names is looked up at once; what follows finds it at hand.
     describer.datasets(
@@ -394,8 +399,18 @@ def most_popular(describer: Describer, *, limit: int = 20) -> tuple[PopularityVi
     """The datasets with the most reading jobs among those that the caller may see."""
     found = describer.reader.most_read(limit, describer.access.among)
     views = describer.datasets(dataset_id for dataset_id, _, _ in found)
+    attached = describer.reader.attached([dataset_id for dataset_id, _, _ in found], Direction.DOWN, describer.window)
+    jobs = describer.jobs(job_id for _, job_id, _ in attached)
+    teams: dict[str, set[str]] = {}
+    for dataset_id, job_id, _ in attached:
+        teams.setdefault(dataset_id, set()).update({jobs[job_id].team} - {""})
     return tuple(
-        PopularityView(dataset=views[dataset_id], readers=readers, runs=runs_, teams=views[dataset_id].teams)
+        PopularityView(
+            dataset=views[dataset_id],
+            readers=readers,
+            runs=runs_,
+            teams=tuple(sorted(teams.get(dataset_id, ()))),
+        )
         for dataset_id, readers, runs_ in found
         if dataset_id in views
     )

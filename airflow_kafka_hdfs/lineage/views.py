@@ -173,7 +173,7 @@ class DatasetPage:
     Attributes:
         aliases: other names of it.
         schemas: versions of its schema, newest first.
-        writers, readers: jobs with a valid pair to or from it.
+        writers, readers: jobs with a valid pair to or from it, and those that read it and write nothing.
         upstream, downstream: datasets one hop away, at most 25; `…_total` counts all.
         columns_in, columns_out: column edges into and out of it.
         runs: newest runs of its writers.

@@ -87,6 +87,14 @@ def test_a_job_that_reads_once_a_month_is_frozen_before_its_next_run(warehouse):
     assert frozen(planned(warehouse, "/b", NOW - DAY)) == {"monthly"}
 
 
+def test_a_job_that_only_reads_is_among_the_readers_of_a_dataset(warehouse):
+    load(warehouse, told("copy", "/b", "/c", NOW), reading("report", "/b", NOW), reading("left", "/b", NOW - DAY))
+    load(warehouse, reading("left", "/other", NOW))
+    with warehouse.look() as reader:
+        page = catalog.dataset_page(Describer(reader, EVERYTHING, NOW, "here"), key("/b"))
+    assert ([job.dag_id for job in page.readers], page.readers_restricted) == (["copy", "report"], 0)
+
+
 def test_a_repair_until_now_is_the_same_one_later(warehouse):
     load(warehouse, told("daily", "/a", "/b", NOW))
     start = NOW - DAY

@@ -215,6 +215,8 @@ def test_most_read_counts_readers_then_runs(warehouse):
     readers = {dataset: count for dataset, count, _ in found if dataset not in others}
     assert readers == {key(s): len({j for j, source, _ in EDGES if source == s}) for _, s, _ in EDGES}
     assert [count for _, count, _ in found] == sorted((count for _, count, _ in found), reverse=True)
+    # Each job ran twice, whatever the number of pairs that it has from a dataset.
+    assert {runs / count for dataset, count, runs in found if dataset not in others} == {2.0}
 
 
 @pytest.mark.parametrize("readable", [set(), {0}, {0, 1, 2}])

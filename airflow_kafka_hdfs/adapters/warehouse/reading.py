@@ -217,12 +217,15 @@ class SqlReader:
 
     def most_read(self, limit: int, among: Collection[str] | None = None) -> list[tuple[str, int, int]]:
         """See `LineageReader.most_read`."""
-        readers = sa.func.count(_EDGE.c.job_id.distinct())
-        runs = sa.func.sum(_EDGE.c.run_count)
-        query = sa.select(_EDGE.c.source_id, readers, runs).where(_EDGE.c.valid_to.is_(None))
+        # A run that reads for several targets stands in the pair of each, and has read once.
+        own = sa.select(_EDGE.c.source_id, _EDGE.c.job_id, sa.func.max(_EDGE.c.run_count).label("runs"))
+        own = own.where(_EDGE.c.valid_to.is_(None))
         if among is not None:
-            query = query.where(self._statements.member(_EDGE.c.job_id, among))
-        query = query.group_by(_EDGE.c.source_id).order_by(readers.desc(), runs.desc(), _EDGE.c.source_id).limit(limit)
+            own = own.where(self._statements.member(_EDGE.c.job_id, among))
+        reader = own.group_by(_EDGE.c.source_id, _EDGE.c.job_id).subquery()
+        readers, runs = sa.func.count(), sa.func.sum(reader.c.runs)
+        query = sa.select(reader.c.source_id, readers, runs).group_by(reader.c.source_id)
+        query = query.order_by(readers.desc(), runs.desc(), reader.c.source_id).limit(limit)
         return [(row[0], int(row[1]), int(row[2])) for row in self._connection.execute(query)]
 
     def _parts(self, values: Collection[str]) -> Iterator[Collection[str]]:
