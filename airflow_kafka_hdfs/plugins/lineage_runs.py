@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -107,26 +107,32 @@ def mark_of(clear_number: int, outcome: str, ended: datetime | None) -> str:
     return f"{clear_number} {outcome} {ended.isoformat() if ended else ''}"
 
 
-def finished_since(since: datetime, limit: int = 1_000) -> list[Ended]:
-    """The runs that ended at or after a moment, oldest first.
+def finished_since(since: datetime, at_once: int = 1_000) -> Iterator[list[Ended]]:
+    """The runs that ended at or after a moment, oldest first, in portions.
 
     Args:
         since: the moment.
-        limit: at most this many.
+        at_once: at most this many in one portion.
     """
     from airflow.models.dagrun import DagRun
 
-    with session() as own:
-        rows = own.execute(
-            sa.select(DagRun.end_date, DagRun.dag_id, DagRun.run_id, DagRun.clear_number, DagRun.state)
-            .where(DagRun.state.in_(FINISHED), DagRun.end_date >= since)
-            .order_by(DagRun.end_date, DagRun.id)
-            .limit(limit)
-        ).all()
-    return [
-        Ended(row.end_date, row.dag_id, row.run_id, mark_of(row.clear_number or 0, _text(row.state), row.end_date))
-        for row in rows
-    ]
+    columns = (DagRun.end_date, DagRun.id, DagRun.dag_id, DagRun.run_id, DagRun.clear_number, DagRun.state)
+    query = sa.select(*columns).where(DagRun.state.in_(FINISHED), DagRun.end_date >= since)
+    query = query.order_by(DagRun.end_date, DagRun.id).limit(at_once)
+    after: sa.ColumnElement[bool] = sa.true()
+    more = True
+    while more:
+        with session() as own:
+            rows = own.execute(query.where(after)).all()
+        more = len(rows) == at_once
+        if more:
+            last = rows[-1]
+            same = sa.and_(DagRun.end_date == last.end_date, DagRun.id > last.id)
+            after = sa.or_(DagRun.end_date > last.end_date, same)
+        yield [
+            Ended(row.end_date, row.dag_id, row.run_id, mark_of(row.clear_number or 0, _text(row.state), row.end_date))
+            for row in rows
+        ]
 
 
 def acknowledged(instance: str) -> datetime | None:

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from airflow_kafka_hdfs.adapters.lineage_spool import FolderSpool
 from airflow_kafka_hdfs.hooks.lineage import LineageHook
 from airflow_kafka_hdfs.lineage.emitting import GRAPH_EVERY, deliver, drain, openlineage_event, run_messages
-from airflow_kafka_hdfs.lineage.events import Envelope, Job, TaskIoMessage, message_key
+from airflow_kafka_hdfs.lineage.events import Envelope, Job, Message, TaskIoMessage, message_key
 from airflow_kafka_hdfs.lineage.message_json import encode
 from airflow_kafka_hdfs.lineage.workflow import TaskIo
 from airflow_kafka_hdfs.plugins import lineage_runs
@@ -37,6 +39,16 @@ class _Waiting:
     run_id: str
     outcome: str
     since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What is to be said of a run: messages, those to other topics, and the hash of the graph among them, if any."""
+
+    messages: list[Message]
+    others: list[tuple[str, bytes, bytes]]
+    graph: str
+    day: str
 
 
 class Emitter:
@@ -139,8 +151,14 @@ class Emitter:
                 waiting.append(self._queue.get_nowait())
         except queue.Empty:
             pass
-        for run in waiting:
-            open_yet = self.send(run.dag_id, run.run_id, run.outcome) is None
+        while waiting:
+            run = waiting[0]
+            try:
+                open_yet = self.send(run.dag_id, run.run_id, run.outcome) is None
+            except Exception:
+                self._late += [one for one in waiting if self._clock() - one.since < _COMMIT_WAIT]
+                raise
+            waiting = waiting[1:]
             if open_yet and self._clock() - run.since < _COMMIT_WAIT:
                 self._late.append(run)
         self._send_lost()
@@ -164,27 +182,46 @@ class Emitter:
         if found is None or outcome not in ("", found.run.outcome):
             return None
         mark = lineage_runs.mark_of(found.run.clear_number, found.run.outcome, found.run.ended_at)
-        structure = self._structures.of(dag_id, run_id)
-        if structure is None:
-            log.warning("lineage: the structure of DAG %s is gone; run %s is not sent", dag_id, run_id)
+        try:
+            told = self._told(dag_id, run_id, found)
+        except SQLAlchemyError:
+            raise
+        except Exception:
+            # It would fail the same way at every look, and no later run would be sent.
+            log.exception("lineage: DAG %s can't be read; run %s is not sent", dag_id, run_id)
+            told = None
+        if told is None:
             self._remember(dag_id, run_id, mark)
             return True
-        workflow = structure.workflow
-        envelope = envelope_of(structure, found.run, self.settings, datetime.now(UTC))
-        with_graph = self._graphs.get((dag_id, workflow.structure_hash)) != f"{envelope.emitted_at:%Y-%m-%d}"
-        messages = run_messages(envelope, workflow, found.facts, self.settings.options, with_graph=with_graph)
-        others = []
-        if self.settings.openlineage_emit_topic:
-            event = openlineage_event(envelope, workflow, found.facts, self.settings.options, self.settings.namespace)
-            others.append((self.settings.openlineage_emit_topic, message_key(envelope), event))
-        sent = deliver(messages, self._producer(), self._spool, self.settings.topic, _FLUSH, others)
+        sent = deliver(told.messages, self._producer(), self._spool, self.settings.topic, _FLUSH, told.others)
         if not sent.kept:
             log.warning("lineage: %d messages of %s %s found neither Kafka nor spool", sent.dropped, dag_id, run_id)
             return False
-        if with_graph and sent.spooled == 0 and len(encode(messages[-1])) > GRAPH_EVERY:
-            self._graphs[dag_id, workflow.structure_hash] = f"{envelope.emitted_at:%Y-%m-%d}"
+        if told.graph and sent.spooled == 0 and len(encode(told.messages[-1])) > GRAPH_EVERY:
+            self._graphs[dag_id, told.graph] = told.day
         self._remember(dag_id, run_id, mark)
         return True
+
+    def _told(self, dag_id: str, run_id: str, found: lineage_runs.FinishedRun) -> _Told | None:
+        """What is to be said of a run; None if its DAG is gone."""
+        structure = self._structures.of(dag_id, run_id)
+        if structure is None:
+            log.warning("lineage: the structure of DAG %s is gone; run %s is not sent", dag_id, run_id)
+            return None
+        workflow, options = structure.workflow, self.settings.options
+        envelope = envelope_of(structure, found.run, self.settings, datetime.now(UTC))
+        day = f"{envelope.emitted_at:%Y-%m-%d}"
+        with_graph = self._graphs.get((dag_id, workflow.structure_hash)) != day
+        others = []
+        if self.settings.openlineage_emit_topic:
+            event = openlineage_event(envelope, workflow, found.facts, options, self.settings.namespace)
+            others.append((self.settings.openlineage_emit_topic, message_key(envelope), event))
+        return _Told(
+            messages=run_messages(envelope, workflow, found.facts, options, with_graph=with_graph),
+            others=others,
+            graph=workflow.structure_hash if with_graph else "",
+            day=day,
+        )
 
     def _send_lost(self) -> None:
         messages = []
@@ -209,15 +246,19 @@ class Emitter:
             drain(box, self._spool, _FLUSH)
         now = datetime.now(UTC)
         since = lineage_runs.acknowledged(self.settings.instance) or now - timedelta(hours=self.settings.catch_up_hours)
-        reached, done = since, 0
-        for run in lineage_runs.finished_since(since - _OVERLAP):
-            if self._sent.get((run.dag_id, run.run_id)) != run.mark:
-                if self.send(run.dag_id, run.run_id) is False:
-                    break
-                done += 1
-            reached = max(reached, run.at)
-        if reached > since:
-            lineage_runs.acknowledge(self.settings.instance, reached)
+        reached, done, going = since, 0, True
+        for portion in lineage_runs.finished_since(since - _OVERLAP):
+            for run in portion:
+                if self._sent.get((run.dag_id, run.run_id)) != run.mark:
+                    going = self.send(run.dag_id, run.run_id) is not False
+                    if not going:
+                        break
+                    done += 1
+                reached = max(reached, run.at)
+            if reached > since:
+                lineage_runs.acknowledge(self.settings.instance, reached)
+            if not going:
+                break
         return done
 
     def _remember(self, dag_id: str, run_id: str, mark: str) -> None:
