@@ -258,7 +258,7 @@ def runs(
 ) -> tuple[RunView, ...]:
     """Runs of a readable job, newest first."""
     rows = describer.reader.runs(job.id, limit=limit, before=before)
-    return tuple(describer.run(row, job.dag_id, job.instance) for row in rows)
+    return describer.runs(rows, job.dag_id, job.instance)
 
 
 def job_page(describer: Describer, job_id: str) -> JobPage | None:

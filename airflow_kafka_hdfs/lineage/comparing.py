@@ -35,7 +35,7 @@ def compare(describer: Describer, job_id: str, at: datetime, with_: datetime) ->
     pairs = [_pairs(describer, row) for row in runs]
     datasets = describer.datasets(end for found in pairs for pair in found for end in pair)
     changes = [*changes_between(first, second), *_ends_changed(pairs[0], pairs[1], datasets)]
-    shown = [None if row is None else describer.run(row, job.dag_id, job.instance) for row in runs]
+    shown = [None if row is None else describer.runs([row], job.dag_id, job.instance)[0] for row in runs]
     return CompareView(
         job=job,
         at=shown[0],

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from airflow_kafka_hdfs.lineage.access import Access
 from airflow_kafka_hdfs.lineage.facts import DEPRECATED_AFTER_DAYS, deprecated
+from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.lineage.registration import FROM_RUNS
 from airflow_kafka_hdfs.lineage.views import DatasetView, JobView, LinkView, Responsible, RunView
 from airflow_kafka_hdfs.ports.lineage_reading import Direction, LineageReader, Show, Window
@@ -17,6 +18,7 @@ from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, R
 FAILING = "failing"
 DEPRECATED = "deprecated"
 TEMPORARY = "temporary"
+RESTRICTED = "restricted"
 
 
 def window_at(moment: datetime, show: Show = Show.ALL) -> Window:
@@ -45,15 +47,17 @@ class Describer:
         self.now = now
         self.window = window_at(now)
         self._instance = instance
-        self._jobs: dict[str, JobRow] = {}
+        self._jobs: dict[str, JobRow | None] = {}
         self._datasets: dict[str, DatasetView] = {}
 
     def job_rows(self, job_ids: Iterable[str]) -> dict[str, JobRow]:
         """The rows of jobs, those that exist."""
         wanted = set(job_ids)
-        missing = [(job_id,) for job_id in sorted(wanted - self._jobs.keys())]
-        self._jobs.update((row.job_id, row) for row in self.reader.rows(JobRow, ("job_id",), missing))
-        return {job_id: self._jobs[job_id] for job_id in wanted & self._jobs.keys()}
+        missing = sorted(wanted - self._jobs.keys())
+        self._jobs.update(dict.fromkeys(missing))
+        found = self.reader.rows(JobRow, ("job_id",), [(job_id,) for job_id in missing])
+        self._jobs.update((row.job_id, row) for row in found)
+        return {job_id: row for job_id in wanted if (row := self._jobs[job_id]) is not None}
 
     def jobs(self, job_ids: Iterable[str]) -> dict[str, JobView]:
         """Views of jobs by id; restricted ones have only a handle."""
@@ -147,8 +151,12 @@ class Describer:
             last_written=max((success for success in writers.values() if success is not None), default=None),
         )
 
-    def run(self, row: RunRow, dag_id: str, instance: str) -> RunView:
-        """The view of a run of a readable job."""
+    def runs(self, rows: Collection[RunRow], dag_id: str, instance: str) -> tuple[RunView, ...]:
+        """Views of runs of a readable job."""
+        self.job_rows(job_id for row in rows for job_id in _named_in(row.triggered_by))
+        return tuple(self._run(row, dag_id, instance) for row in rows)
+
+    def _run(self, row: RunRow, dag_id: str, instance: str) -> RunView:
         page = f"/dags/{quote(dag_id, safe='')}/runs/{quote(row.run_id, safe='')}"
         return RunView(
             job_id=row.job_id,
@@ -165,12 +173,21 @@ class Describer:
             attempts=row.attempts,
             pairs=row.pairs,
             compressed=row.compressed,
-            triggered_by=row.triggered_by,
+            triggered_by=self._triggered_by(row.triggered_by),
             structure_hash=row.structure_hash,
             versions={str(name): str(value) for name, value in json.loads(row.versions).items()},
             incomplete=tuple(json.loads(row.incomplete)),
             link=page if instance == self._instance else "",
         )
+
+    def _triggered_by(self, text: str) -> str:
+        """What started a run, unless it is a job that the caller may not read."""
+        named = _named_in(text)
+        if not named or self.access.rights is None:
+            return text
+        known = self.job_rows(named).keys()
+        seen = known == set(self.access.readable(known)) if known else self.access.among is None
+        return text if seen else RESTRICTED
 
     def responsibilities(self, entity_id: str) -> tuple[Responsible, ...]:
         """Who answers for a job or dataset."""
@@ -212,6 +229,16 @@ class Describer:
                 )
             )
         return tuple(links), tuple(sorted(jobs.values(), key=lambda job: (job.restricted, job.dag_id, job.id)))
+
+
+def _named_in(triggered_by: str) -> set[str]:
+    """Ids of the jobs that `<namespace>/<job>` or `<namespace>/<DAG>.<task>` may mean; none for Airflow's own words."""
+    found = set()
+    parts = triggered_by.split("/")
+    for end in range(1, len(parts)):
+        names = "/".join(parts[end:]).split(".")
+        found |= {digest("/".join(parts[:end]), ".".join(names[:last])) for last in range(1, len(names) + 1)}
+    return found
 
 
 def _list(text: str) -> tuple[str, ...]:

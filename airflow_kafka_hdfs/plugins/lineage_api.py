@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,10 +19,12 @@ from airflow_kafka_hdfs.lineage.describing import Describer
 from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.lineage.moments import moment
 from airflow_kafka_hdfs.lineage.views import ImpactItem, to_json
+from airflow_kafka_hdfs.plugins.lineage_input import public
 from airflow_kafka_hdfs.plugins.lineage_security import User
 from airflow_kafka_hdfs.ports.lineage_reading import Direction, Show
 from airflow_kafka_hdfs.ports.lineage_rows import StageRow
 
+log = logging.getLogger(__name__)
 router = APIRouter()
 
 Limit = Annotated[int, Query(ge=1, le=traversal.PAGE_MAX)]
@@ -255,5 +258,6 @@ def health(request: Request, user: User) -> Response:
             loaded = describer.reader.loaded()
             waiting = describer.reader.count(StageRow)
     except KafkaHdfsError as error:
-        return JSONResponse({"status": "unhealthy", "problem": str(error)}, status_code=503)
+        log.warning("lineage: the warehouse is unhealthy: %s", error)
+        return JSONResponse({"status": "unhealthy", "problem": public(error)}, status_code=503)
     return answer({"status": "healthy", "last_loaded": loaded, "runs_waiting": waiting})

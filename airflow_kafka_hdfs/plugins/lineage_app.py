@@ -106,6 +106,7 @@ def _tell_errors(app: FastAPI) -> None:
     from fastapi.responses import JSONResponse
 
     from airflow_kafka_hdfs.exceptions import ConfigError, KafkaHdfsError, Transient
+    from airflow_kafka_hdfs.plugins import lineage_input
 
     @app.exception_handler(KafkaHdfsError)
     async def told(request: Request, error: KafkaHdfsError) -> JSONResponse:
@@ -113,4 +114,4 @@ def _tell_errors(app: FastAPI) -> None:
         code = 422 if isinstance(error, ConfigError) else 503 if isinstance(error, Transient) else 500
         if code >= 500:
             log.warning("lineage: %s %s: %s", request.method, request.url.path, error)
-        return JSONResponse({"detail": str(error)}, status_code=code)
+        return JSONResponse({"detail": lineage_input.public(error)}, status_code=code)

@@ -1,8 +1,9 @@
-"""What callers send to the REST of lineage, as far as it is the same for all routes: texts that no database takes."""
+"""What is the same for all routes of the REST of lineage: texts that no database takes, and what errors tell."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -10,7 +11,11 @@ from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel, model_validator
+from sqlalchemy.exc import SQLAlchemyError
 
+from airflow_kafka_hdfs.exceptions import KafkaHdfsError
+
+_WAREHOUSE = re.compile(r"^warehouse \S+: ")
 _NUL = "\x00"
 _REFUSED = "a text can't hold a NUL character"
 
@@ -46,6 +51,13 @@ def _holds_nul(value: Any) -> bool:
         elif isinstance(part, list):
             left += part
     return False
+
+
+def public(error: KafkaHdfsError) -> str:
+    """What a caller is told of an error: where the warehouse is and what its database says stay in the log."""
+    if isinstance(error.__cause__, SQLAlchemyError):
+        return "the warehouse could not answer; the log of the API server says why"
+    return _WAREHOUSE.sub("warehouse: ", str(error))
 
 
 def tell_problems(app: FastAPI) -> None:

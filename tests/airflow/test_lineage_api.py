@@ -185,6 +185,21 @@ class TestResponsibilities:
         call("bob", "/responsibilities", method="PUT", json={**self.BODY, "entity": key("orders")}, code=404)
         call("ann", "/responsibilities", method="PUT", json={**self.BODY, "role": "no role"}, code=422)
 
+    def test_of_jobs_elsewhere_need_the_right_to_tell_of_them_whatever_their_names(self, call):
+        from tests.fakes.openlineage import event
+
+        # The name of a DAG here that ann may edit.
+        there = {**event("COMPLETE", 30, [], []), "eventTime": NOW.isoformat()}
+        there["job"] = {
+            **there["job"],
+            "namespace": "spark",
+            "name": "api_clean",
+        }
+        call("eve", "/events", method="POST", json=there, role="admin")
+        body = {"entity": job_id("api_clean", "spark"), "parties": ["spark-team"]}
+        call("ann", "/responsibilities", method="PUT", json=body, code=403)
+        call("eve", "/responsibilities", method="PUT", json=body, role="admin")
+
     def test_stand_in_the_audit_log(self, call):
         from airflow.models.log import Log
         from airflow.utils.session import create_session
@@ -420,4 +435,20 @@ def test_a_missing_warehouse_is_told_as_such(tmp_path, server):
     app.dependency_overrides[User.__metadata__[0].dependency] = lambda: None
     answer = TestClient(app).get("/api/v1/health")
     assert (answer.status_code, answer.json()["status"]) == (503, "unhealthy")
+    assert answer.json()["problem"].startswith("warehouse: schema missing")
     assert "lineage init" in answer.json()["problem"]
+
+
+def test_a_warehouse_that_is_away_does_not_tell_where_it_is(server, caplog):
+    from airflow_kafka_hdfs.plugins.lineage_app import create_app
+    from airflow_kafka_hdfs.plugins.lineage_security import User
+
+    url = "postgresql+psycopg2://keeper:s3cret@127.0.0.1:1/vault"
+    app = create_app(LineageHook(LineageSettings(enabled=True, warehouse=url)))
+    app.dependency_overrides[User.__metadata__[0].dependency] = lambda: None
+    answers = [TestClient(app).get(path) for path in ("/api/v1/health", "/api/v1/search?q=x")]
+    assert [answer.status_code for answer in answers] == [503, 503]
+    for answer in answers:
+        assert "the warehouse could not answer" in answer.text
+        assert not [word for word in ("keeper", "127.0.0.1", "vault") if word in answer.text]
+    assert "keeper:***@127.0.0.1:1/vault" in caplog.text

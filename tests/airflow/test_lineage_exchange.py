@@ -48,6 +48,21 @@ class TestEventsOfOthers:
         call("ann", "/relations", method="POST", json=body, code=403, role="user")
         call("ann", f"/datasets/{key('/vault')}", code=404)
 
+    def test_name_what_started_them_to_those_who_may_read_it(self, call):
+        parents = ["api_secret.group.task", "api_clean.t", "api_clean", "unheard.of"]
+        for number, name in enumerate(parents):
+            parent = {"parent": {"job": {"namespace": "here", "name": name}, "run": {"runId": "x"}}}
+            started = {**event("COMPLETE", run=100 + number, run_facets=parent), "eventTime": NOW.isoformat()}
+            call("eve", "/events", method="POST", json=started, role="admin")
+
+        def told(user, role="viewer"):
+            runs = call(user, f"/jobs/{job_id('app', 'spark')}/runs", role=role)["items"]
+            return {run["triggered_by"] for run in runs} - {""}
+
+        assert told("bob") == {"here/api_secret.group.task", "restricted"}
+        assert told("ann") == {"here/api_clean.t", "here/api_clean", "restricted"}
+        assert told("eve", "admin") >= {f"here/{name}" for name in parents[:3]}
+
     def test_that_cannot_be_used_are_told_one_by_one(self, call):
         good, bad = event("COMPLETE", 1, [named("/told")], [named("/most")]), {"eventTime": 7}
         answer = call("eve", "/events", method="POST", json=[bad, good], role="admin")

@@ -25,8 +25,8 @@ def key(name):
     return dataset(name).key
 
 
-def job_id(dag_id):
-    return digest("here", dag_id)
+def job_id(dag_id, instance="here"):
+    return digest(instance, dag_id)
 
 
 def run_message(dag_id, source, target, when, *, outcome="success", version="1"):
