@@ -22,7 +22,7 @@ _READING = "airflow_kafka_hdfs.cli.lineage_reading"
 
 def lineage_commands() -> list[CLICommand]:
     """The group `lineage`, for the group `kafka-hdfs`."""
-    from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand, lazy_load_command
+    from airflow.cli.cli_config import ActionCommand, Arg, GroupCommand, lazy_load_command, positive_int
 
     kafka = Arg(("--kafka-conn-id",), help="connection of the cluster; by default as configured")
     warehouse = Arg(("--warehouse-conn-id",), help="connection of the database; by default as configured")
@@ -40,7 +40,12 @@ def lineage_commands() -> list[CLICommand]:
                     args=(
                         kafka,
                         warehouse,
-                        Arg(("--partitions",), help="partitions of new topics", type=int, default=6),
+                        Arg(
+                            ("--partitions",),
+                            help="partitions of new topics",
+                            type=positive_int(allow_zero=False),
+                            default=6,
+                        ),
                         Arg(
                             ("--replication",),
                             help="copies of new topics; -1: the brokers' default",
@@ -74,8 +79,9 @@ def lineage_commands() -> list[CLICommand]:
 
 
 def _reading_commands(warehouse: Any, output: Any, yes: Any) -> list[CLICommand]:
-    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command
+    from airflow.cli.cli_config import ActionCommand, Arg, lazy_load_command, positive_int
 
+    hops = positive_int(allow_zero=True)
     dataset = Arg(("dataset",), help="URI, id, or words that one dataset alone has in its name")
     as_of = Arg(("--as-of",), help="ISO date or time; now by default")
     formats = ("json", "graphml", "mermaid")
@@ -122,8 +128,8 @@ def _reading_commands(warehouse: Any, output: Any, yes: Any) -> list[CLICommand]
                     choices=formats,
                     default="json",
                 ),
-                Arg(("--up",), help="hops upstream", type=int, default=20, dest="up_hops"),
-                Arg(("--down",), help="hops downstream", type=int, default=20, dest="down_hops"),
+                Arg(("--up",), help="hops upstream", type=hops, default=20, dest="up_hops"),
+                Arg(("--down",), help="hops downstream", type=hops, default=20, dest="down_hops"),
             ),
         ),
         ActionCommand(

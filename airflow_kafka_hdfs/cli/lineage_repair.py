@@ -11,7 +11,7 @@ import getpass
 import json
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_hdfs.cli.asking import Change, change
+from airflow_kafka_hdfs.cli.lineage import told
 from airflow_kafka_hdfs.cli.lineage_reading import dataset_named, looking
 from airflow_kafka_hdfs.lineage.moments import moment
 
@@ -42,6 +43,11 @@ class _Action:
 
 def repair(args: argparse.Namespace) -> None:
     """The plan of a repair; with `--freeze`, `--rerun` or `--resume` a part of it, after a question."""
+    with told():
+        _repair(args)
+
+
+def _repair(args: argparse.Namespace) -> None:
     from airflow_kafka_hdfs.lineage import repair as repairing
     from airflow_kafka_hdfs.lineage.views import to_json
 
@@ -59,16 +65,29 @@ def repair(args: argparse.Namespace) -> None:
         will = [line for action in actions for line in action.will]
         if args.dry_run or not actions:
             hint = "--freeze pauses the DAGs above, --rerun DAG_ID runs a step, --resume resumes what --freeze paused"
-            told = [*will, f"Nothing was done{' (--dry-run)' if args.dry_run else ''}. {hint}."]
-            Change(args, tuple(will)).tell(told, changed=False, plan=to_json(plan))
+            lines = [*will, f"Nothing was done{' (--dry-run)' if args.dry_run else ''}. {hint}."]
+            Change(args, tuple(will)).tell(lines, changed=False, plan=to_json(plan))
             return
         made = change(args, will)
         # What Airflow's own commands print would stand amid a script's JSON.
         with redirect_stdout(sys.stderr if made.as_json else sys.stdout):
-            did = [line for action in actions for line in action.do()]
+            did, problem = _carry_out(actions)
         made.tell(did, changed=bool(did), plan=to_json(plan))
+        if problem:
+            sys.exit(problem)
     finally:
         warehouse.close()
+
+
+def _carry_out(actions: Iterable[_Action]) -> tuple[list[str], str]:
+    """What was done, and why the rest was not, empty if all was."""
+    did: list[str] = []
+    for action in actions:
+        try:
+            did += action.do()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever Airflow refuses, what was done before has to be told
+            return did, f"not done: {action.will[0]}: {type(error).__name__}: {error}"
+    return did, ""
 
 
 def _print_plan(plan: RepairPlan) -> None:
@@ -144,10 +163,10 @@ def _frozen(warehouse: SqlWarehouse, plan: RepairPlan) -> tuple[str, ...]:
 def _resume(warehouse: SqlWarehouse, plan: RepairPlan, dag_ids: Collection[str], by: str) -> list[str]:
     from airflow_kafka_hdfs.lineage import repair as repairing
 
-    told = _set_paused(dag_ids, paused=False, by=by)
+    lines = _set_paused(dag_ids, paused=False, by=by)
     with warehouse.transaction() as tx:
         repairing.note_resumed(tx, plan.id, dag_ids, by=by, now=datetime.now(UTC))
-    return told
+    return lines
 
 
 def _step(plan: RepairPlan, dag_id: str) -> Step:
@@ -167,20 +186,20 @@ def _rerun(warehouse: SqlWarehouse, plan: RepairPlan, step: Step, by: str) -> li
 
         parsed = get_parser().parse_args(words)
         parsed.func(parsed)
-        told = [f"  {dag_id}: backfill created"]
+        lines = [f"  {dag_id}: backfill created"]
     else:
         cleared = [run_id for run_id in step.run_ids if _clear(dag_id, run_id, by)]
-        told = [
+        lines = [
             f"  {dag_id} {run_id}: {'cleared' if run_id in cleared else 'is not in this Airflow'}"
             for run_id in step.run_ids
         ]
         if not cleared:
-            return told
+            return lines
     if dag_id in _frozen(warehouse, plan):
-        told += _resume(warehouse, plan, [dag_id], by)
+        lines += _resume(warehouse, plan, [dag_id], by)
     elif _paused(dag_id):
-        told.append(f"  {dag_id}: is paused, so these runs wait until it is resumed")
-    return told
+        lines.append(f"  {dag_id}: is paused, so these runs wait until it is resumed")
+    return lines
 
 
 def _clear(dag_id: str, run_id: str, by: str) -> bool:
@@ -214,15 +233,15 @@ def _set_paused(dag_ids: Any, *, paused: bool, by: str) -> list[str]:
     from airflow.models.log import Log
     from airflow.utils.session import create_session
 
-    told = []
+    lines = []
     for dag_id in dag_ids:
         with create_session() as session:
             found = session.get(DagModel, dag_id)
             if found is None:
-                told.append(f"  {dag_id}: is not in this Airflow any more")
+                lines.append(f"  {dag_id}: is not in this Airflow any more")
                 continue
             found.is_paused = paused
             event = "lineage_repair_freeze" if paused else "lineage_repair_resume"
             session.add(Log(event=event, owner=by, dag_id=dag_id, extra=json.dumps({"is_paused": paused})))
-            told.append(f"  {dag_id}: {'paused' if paused else 'resumed'}")
-    return told
+            lines.append(f"  {dag_id}: {'paused' if paused else 'resumed'}")
+    return lines

@@ -150,7 +150,8 @@ def impact(
         as_of: the moment whose edges count.
         limit, offset: the page.
     """
-    found = reach(describer.reader, root, direction, window_at(as_of))
+    window = window_at(as_of)
+    found = reach(describer.reader, root, direction, window)
     everything = [dataset_id for level in found.levels for dataset_id in level]
     visible = describer.access.visible(describer.reader, everything)
     ordered = _ordered(describer.reader, found, visible)
@@ -158,7 +159,7 @@ def impact(
         root=describer.datasets([root])[root],
         direction=direction.value,
         as_of=as_of,
-        items=tuple(impact_items(describer, ordered[offset : offset + limit])),
+        items=tuple(impact_items(describer, ordered[offset : offset + limit], window)),
         total=found.total,
         restricted=len(everything) - len(visible),
         by_distance=tuple(map(len, found.levels)),
@@ -169,11 +170,12 @@ def impact(
 
 def all_impact(describer: Describer, root: str, direction: Direction, as_of: datetime) -> Iterator[ImpactItem]:
     """Every item of the list, page by page, for exports."""
-    found = reach(describer.reader, root, direction, window_at(as_of))
+    window = window_at(as_of)
+    found = reach(describer.reader, root, direction, window)
     visible = describer.access.visible(describer.reader, [item for level in found.levels for item in level])
     ordered = _ordered(describer.reader, found, visible)
     for start in range(0, len(ordered), PAGE_MAX):
-        yield from impact_items(describer, ordered[start : start + PAGE_MAX])
+        yield from impact_items(describer, ordered[start : start + PAGE_MAX], window)
 
 
 def _ordered(reader: LineageReader, found: Reach, visible: frozenset[str]) -> list[tuple[str, int]]:
@@ -189,12 +191,12 @@ def _ordered(reader: LineageReader, found: Reach, visible: frozenset[str]) -> li
     ]
 
 
-def impact_items(describer: Describer, page: list[tuple[str, int]]) -> Iterator[ImpactItem]:
-    """A page of (dataset id, distance) with the jobs that write each dataset."""
+def impact_items(describer: Describer, page: list[tuple[str, int]], window: Window) -> Iterator[ImpactItem]:
+    """A page of (dataset id, distance) with the jobs that wrote each dataset then."""
     ids = [dataset_id for dataset_id, _ in page]
     datasets = describer.datasets(ids)
     writers: dict[str, set[str]] = {}
-    for dataset_id, job_id, _ in describer.reader.attached(ids, Direction.UP, describer.window):
+    for dataset_id, job_id, _ in describer.reader.attached(ids, Direction.UP, window):
         writers.setdefault(dataset_id, set()).add(job_id)
     jobs = describer.jobs({job_id for found in writers.values() for job_id in found})
     for dataset_id, distance in page:

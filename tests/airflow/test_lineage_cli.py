@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import networkx as nx
 import pytest
 from airflow.sdk import DAG
 
+from airflow_kafka_hdfs.lineage.graph_cache import GraphCache
+from airflow_kafka_hdfs.lineage.merging import Merge
 from tests.airflow.stored import store_dag
-from tests.fakes.lineage_chain import DAGS, DAY, NOW, chain_warehouse, key
+from tests.fakes.lineage_chain import DAGS, DAY, NOW, chain_warehouse, key, run_message
 from tests.fakes.platform import Server
 
 
@@ -171,6 +174,49 @@ class TestRepair:
         assert f"api_clean r{NOW:%Y%m%d}: cleared" in told
         assert self.paused() == {"api_secret", "api_after"}
         assert "Resume 1 DAGs: api_secret" in lineage("repair", "/raw", *when, "--resume", "--yes")
+
+    def test_what_airflow_refuses_is_told_beside_what_was_done(self, lineage, tmp_path, monkeypatch):
+        url = f"sqlite:///{tmp_path}/dated.db"
+        warehouse = chain_warehouse(url)
+        message = run_message("api_after", "/secret", "/report", NOW + DAY / 24)
+        run = replace(message.envelope.run, run_id="dated", logical_date=NOW)
+        with warehouse.transaction() as tx:
+            Merge(tx, GraphCache()).apply([replace(message, envelope=replace(message.envelope, run=run))])
+        warehouse.close()
+        monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__WAREHOUSE", url)
+        self.pause()
+        when = ["--from", f"{NOW + DAY / 48:%Y-%m-%dT%H:%M}", "--to", f"{NOW + DAY:%Y-%m-%d}"]
+        words = ["--freeze", "--rerun", "api_after", "--resume", "--yes"]
+        with pytest.raises(SystemExit, match="not done: Run api_after again and resume it: .*schedule"):
+            lineage("repair", "/secret", *when, *words)
+        assert self.paused() == {"api_after"}, "what was frozen is to be resumed by hand"
+
+    def test_an_outage_of_the_warehouse_is_told_in_one_line(self, lineage, monkeypatch):
+        monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__WAREHOUSE", "postgresql+psycopg2://me:s3cret@127.0.0.1:1/x")
+        for words in (["show", "/raw"], ["repair", "/raw", "--from", "2026-01-01"]):
+            with pytest.raises(SystemExit, match=r"^WarehouseUnavailableError: .*me:\*\*\*@127"):
+                lineage(*words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["impact", "/raw", "--as-of", "2026-02-30"],
+        ["export", "/raw", "--as-of", "0001-01-01"],
+        ["repair", "/raw", "--from", "yesterday"],
+        ["repair", "/raw", "--from", "9999-12-31T23:00-14:00"],
+    ],
+)
+def test_a_moment_that_is_none_is_told(lineage, words):
+    with pytest.raises(SystemExit, match=r"^ConfigError: --(as-of|from): got .* an ISO date or time"):
+        lineage(*words)
+
+
+@pytest.mark.parametrize("words", [["export", "/raw", "--up", "-1"], ["init", "--partitions", "0"]])
+def test_a_number_that_cannot_be_is_refused(lineage, words, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        lineage(*words)
+    assert words[-2] in capsys.readouterr().err
 
 
 class TestSend:

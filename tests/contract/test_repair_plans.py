@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from airflow_kafka_hdfs.adapters.warehouse import SqlWarehouse
-from airflow_kafka_hdfs.lineage import catalog, repair
+from airflow_kafka_hdfs.lineage import catalog, repair, traversal
 from airflow_kafka_hdfs.lineage.access import EVERYTHING
 from airflow_kafka_hdfs.lineage.describing import Describer
 from airflow_kafka_hdfs.lineage.events import DatasetDetail, Job
@@ -93,6 +93,19 @@ def test_a_job_that_only_reads_is_among_the_readers_of_a_dataset(warehouse):
     with warehouse.look() as reader:
         page = catalog.dataset_page(Describer(reader, EVERYTHING, NOW, "here"), key("/b"))
     assert ([job.dag_id for job in page.readers], page.readers_restricted) == (["copy", "report"], 0)
+
+
+def test_impact_names_the_jobs_that_wrote_at_the_moment(warehouse):
+    load(warehouse, *(told("before", "/a", "/b", NOW - n * DAY) for n in (9, 8)))
+    load(warehouse, told("before", "/a", "/elsewhere", NOW - 3 * DAY), told("after", "/a", "/b", NOW - DAY))
+    with warehouse.look() as reader:
+        describer = Describer(reader, EVERYTHING, NOW, "here")
+        found = {
+            days: {item.dataset.name: [job.dag_id for job in item.jobs] for item in items}
+            for days in (7, 0)
+            if (items := traversal.impact(describer, key("/a"), as_of=NOW - days * DAY).items)
+        }
+    assert found == {7: {"/b": ["before"]}, 0: {"/b": ["after"], "/elsewhere": ["before"]}}
 
 
 def test_a_repair_until_now_is_the_same_one_later(warehouse):

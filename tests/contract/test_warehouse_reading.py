@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,6 +20,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 JOBS = 6
 NODES = 25
+ODD = "/Ünïcödé/ÄÄ%_'x"
 
 
 def random_edges(seed):
@@ -101,6 +103,7 @@ def warehouse(request, tmp_path_factory):
     with found.transaction() as tx:
         tx.put([edge(*one) for one in EDGES])
         tx.put([dataset_row(number) for number in range(NODES)])
+        tx.put([replace(dataset_row(0), dataset_id="odd", ns="odd", name=ODD)])
         tx.put([job_row(number) for number in range(JOBS)])
         related = {(job, source, "input") for job, source, _ in EDGES} | {(job, t, "output") for job, _, t in EDGES}
         tx.put(
@@ -202,6 +205,7 @@ def test_names_are_found_by_words_whatever_their_case(warehouse):
         assert reader.count(DatasetRow, Finding(words=("D0",))) == 10
         assert reader.count(DatasetRow, Finding(words=("d%",))) == 0  # a sign of the pattern language is a letter here
         assert [row.dag_id for row in reader.find(JobRow, Finding(words=("owner3",)), limit=5)] == ["job3"]
+        assert [row.name for row in reader.find(DatasetRow, Finding(words=("Ünïc", "Ä%_")), limit=5)] == [ODD]
         mine = Finding(among=[job_key(0)])
         names = {row.dataset_id for row in reader.find(DatasetRow, mine, limit=100)}
         assert names == {key(end) for j, s, t in EDGES if j == 0 for end in (s, t)}

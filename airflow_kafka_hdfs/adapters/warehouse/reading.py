@@ -67,8 +67,9 @@ class SqlReader:
     def _found(self, kind: type[Any], finding: Finding) -> list[sa.ColumnElement[bool]]:
         table = TABLES[kind]
         conditions: list[sa.ColumnElement[bool]] = [
-            sa.or_(*(sa.func.lower(table.c[name]).like(_part(word), escape=_ESCAPE) for name in _SEARCHED[kind]))
-            for word in finding.words
+            sa.or_(*(sa.func.lower(table.c[name]).like(part, escape=_ESCAPE) for name in _SEARCHED[kind]))
+            # Which letters have a small form is the database's to say: SQLite knows those of ASCII alone.
+            for part in (sa.func.lower(_part(word)) for word in finding.words)
         ]
         conditions += [table.c[name] == value for name, value in (finding.equal or {}).items()]
         if finding.among is not None:
@@ -262,7 +263,7 @@ def _holding(window: Window) -> Sequence[sa.ColumnElement[bool]]:
 
 
 def _part(word: str) -> str:
-    text = word.lower()
+    text = word
     for sign in (_ESCAPE, "%", "_"):
         text = text.replace(sign, _ESCAPE + sign)
     return f"%{text}%"
