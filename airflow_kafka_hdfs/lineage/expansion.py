@@ -93,7 +93,7 @@ def run_lineage(
 
 def _went_as_declared(workflow: Workflow, facts: RunFacts, reports: Mapping[tuple[str, int], TaskIo]) -> bool:
     """Whether a run has the very graph that its structure alone gives: nothing mapped, reported or found out later."""
-    if reports or facts.aliases or facts.triggers not in ((), workflow.schedule):
+    if reports or facts.aliases or facts.inlet_aliases or facts.triggers not in ((), workflow.schedule):
         return False
     return _plain(facts)
 
@@ -289,7 +289,8 @@ def _told_node(
         if report.explicit is not None:
             named, explicit = True, list(report.explicit)
     for alias in task.alias_reads:
-        reads += [Use(dataset, Evidence.ALIAS) for dataset in aliases.get(alias, ())]
+        read = facts.inlet_aliases.get(alias) or aliases.get(alias, ())
+        reads += [Use(dataset, Evidence.ALIAS) for dataset in read]
     for alias in task.alias_writes:
         resolved = aliases.get(alias, ()) or (DatasetId(ALIAS_NAMESPACE, alias),)
         writes += [Use(dataset, Evidence.ALIAS) for dataset in resolved]

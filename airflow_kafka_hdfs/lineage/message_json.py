@@ -187,6 +187,10 @@ def encode_facts(facts: RunFacts, options: Options) -> dict[str, Any]:
             "max_pairs": options.max_pairs,
         },
     }
+    if facts.inlet_aliases:
+        body["inlet_aliases"] = {
+            name: [datasets.number(d) for d in found] for name, found in sorted(facts.inlet_aliases.items())
+        }
     body["datasets"] = datasets.rows()
     return body
 
@@ -371,6 +375,9 @@ def decode_facts(body: Mapping[str, Any]) -> tuple[RunFacts, Options]:
         },
         triggers=tuple(datasets[n] for n in body.get("triggers", ())),
         aliases={name: tuple(datasets[n] for n in found) for name, found in body.get("aliases", {}).items()},
+        inlet_aliases={
+            name: tuple(datasets[n] for n in found) for name, found in body.get("inlet_aliases", {}).items()
+        },
     )
     return facts, _options(body.get("options", {}))
 

@@ -192,7 +192,7 @@ def _named(message: Message) -> Iterator[tuple[str, DatasetId, bool]]:
         graph = message.graph
         for dataset in message.facts.triggers:
             yield "", dataset, False
-        for found in message.facts.aliases.values():
+        for found in (*message.facts.aliases.values(), *message.facts.inlet_aliases.values()):
             for dataset in found:
                 yield "", dataset, False
         if graph is not None:

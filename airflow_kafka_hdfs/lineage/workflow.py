@@ -142,12 +142,15 @@ class RunFacts:
     Attributes:
         states: (task id, map index) -> (state as Airflow names it, attempts); empty if nothing is known.
         triggers: datasets whose updates started this run.
-        aliases: alias -> datasets that it stood for, for aliases among inlets and outlets.
+        aliases: alias -> datasets that the run itself wrote under it.
+        inlet_aliases: alias that a task reads -> datasets of its events that started the run, else of all its events
+            until the run's end.
     """
 
     states: Mapping[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     triggers: tuple[DatasetId, ...] = ()
     aliases: Mapping[str, tuple[DatasetId, ...]] = field(default_factory=dict)
+    inlet_aliases: Mapping[str, tuple[DatasetId, ...]] = field(default_factory=dict)
 
 
 class DatasetTable:

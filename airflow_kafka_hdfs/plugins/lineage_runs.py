@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -188,6 +188,39 @@ def _triggers(own: Any, run_number: int, settings: LineageSettings) -> tuple[Dat
 
 
 def _aliases(own: Any, dag_id: str, run_id: str, settings: LineageSettings) -> Mapping[str, tuple[DatasetId, ...]]:
+    from airflow.models.asset import AssetEvent
+
+    rows = own.execute(_alias_events().where(AssetEvent.source_dag_id == dag_id, AssetEvent.source_run_id == run_id))
+    return _by_alias(rows, settings)
+
+
+def inlet_aliases(
+    dag_id: str, run: Run, names: Collection[str], settings: LineageSettings
+) -> Mapping[str, tuple[DatasetId, ...]]:
+    """What aliases among inlets stand for: the assets of the events that the run consumed, else of all until its end.
+
+    Args:
+        dag_id: of the run.
+        run: a finished one.
+        names: of the aliases.
+        settings: for the names of datasets.
+    """
+    from airflow.models.asset import AssetAliasModel, AssetEvent, association_table
+    from airflow.models.dagrun import DagRun
+
+    own_run = sa.select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.run_id == run.run_id).scalar_subquery()
+    of_aliases = _alias_events().where(AssetAliasModel.name.in_(sorted(names)))
+    consumed = of_aliases.join(association_table, association_table.c.event_id == AssetEvent.id)
+    with session() as own:
+        found = dict(_by_alias(own.execute(consumed.where(association_table.c.dag_run_id == own_run)), settings))
+        if found.keys() < set(names):
+            known = of_aliases.where(AssetEvent.timestamp <= run.ended_at) if run.ended_at else of_aliases
+            found = {**_by_alias(own.execute(known), settings), **found}
+    return found
+
+
+def _alias_events() -> Any:
+    """(alias, URI, name) of the assets for which events came under an alias."""
     from airflow.models.asset import (
         AssetAliasModel,
         AssetEvent,
@@ -196,14 +229,16 @@ def _aliases(own: Any, dag_id: str, run_id: str, settings: LineageSettings) -> M
     )
 
     link = asset_alias_asset_event_association_table
-    rows = own.execute(
+    return (
         sa.select(AssetAliasModel.name.label("alias"), AssetModel.uri, AssetModel.name)
         .join(link, link.c.alias_id == AssetAliasModel.id)
         .join(AssetEvent, AssetEvent.id == link.c.event_id)
         .join(AssetModel, AssetModel.id == AssetEvent.asset_id)
-        .where(AssetEvent.source_dag_id == dag_id, AssetEvent.source_run_id == run_id)
         .distinct()
     )
+
+
+def _by_alias(rows: Iterable[Any], settings: LineageSettings) -> Mapping[str, tuple[DatasetId, ...]]:
     names = Names(settings)
     found: dict[str, set[DatasetId]] = {}
     for row in rows:

@@ -8,7 +8,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -208,16 +208,19 @@ class Emitter:
         if structure is None:
             log.warning("lineage: the structure of DAG %s is gone; run %s is not sent", dag_id, run_id)
             return None
-        workflow, options = structure.workflow, self.settings.options
+        workflow, options, facts = structure.workflow, self.settings.options, found.facts
+        if read := {alias for task in workflow.tasks for alias in task.alias_reads}:
+            stood_for = lineage_runs.inlet_aliases(dag_id, found.run, read, self.settings)
+            facts = replace(facts, inlet_aliases=stood_for)
         envelope = envelope_of(structure, found.run, self.settings, datetime.now(UTC))
         day = f"{envelope.emitted_at:%Y-%m-%d}"
         with_graph = self._graphs.get((dag_id, workflow.structure_hash)) != day
         others = []
         if self.settings.openlineage_emit_topic:
-            event = openlineage_event(envelope, workflow, found.facts, options, self.settings.namespace)
+            event = openlineage_event(envelope, workflow, facts, options, self.settings.namespace)
             others.append((self.settings.openlineage_emit_topic, message_key(envelope), event))
         return _Told(
-            messages=run_messages(envelope, workflow, found.facts, options, with_graph=with_graph),
+            messages=run_messages(envelope, workflow, facts, options, with_graph=with_graph),
             others=others,
             graph=workflow.structure_hash if with_graph else "",
             day=day,

@@ -249,6 +249,39 @@ def test_runs_that_found_no_room_in_the_queue_are_sent_by_the_next_catch_up(sett
     assert told() == own
 
 
+def test_an_alias_that_another_dag_writes_stands_for_its_assets(emitter, topic, run_dag, unique_name):
+    alias, other = AssetAlias(f"{unique_name}_alias"), AssetAlias(f"{unique_name}_silent")
+    with DAG(f"{unique_name}_writer", schedule=None) as writer:
+
+        @task(outlets=[alias])
+        def write(*, outlet_events):
+            outlet_events[alias].add(Asset(f"hdfs://nn/{unique_name}"))
+
+        write()
+    with DAG(f"{unique_name}_reader", schedule=None) as reader:
+
+        @task(inlets=[alias, other], outlets=[Asset("hdfs://nn/read"), alias])
+        def read():
+            return None
+
+        read()
+    run_dag(writer)
+    run = run_dag(reader).run
+    assert emitter.send(run.dag_id, run.run_id) is True
+    assert pairs(topic) == {(f"/{unique_name}", "/read"): "written", (f"/{unique_name}", alias.name): "unresolved"}
+    warehouse = MemoryWarehouse()
+    warehouse.migrate()
+    Loader(topic, warehouse, ManualClock(), topics=[emitter.settings.topic]).load_available()
+    names = {row.dataset_id: row.name for row in warehouse.tables[DatasetRow].values()}
+    found = {(names[row.source_id], names[row.target_id]) for row in warehouse.tables[EdgeRow].values()}
+    assert found == {(f"/{unique_name}", "/read")}
+    run_dag(writer)
+    (told,) = messages(topic, "run")
+    again = Emitter(LineageHook(emitter.settings), box=lambda: topic)
+    again.send(run.dag_id, run.run_id)
+    assert messages(topic, "run")[1]["inlet_aliases"] == told["inlet_aliases"]
+
+
 @pytest.fixture
 def ended(airflow_db, unique_name):
     """`ended(dag_id, run_id, when)` stores a run that ended then."""

@@ -164,6 +164,8 @@ def test_an_alias_is_unresolved_until_the_run_tells_what_it_stood_for():
 def test_an_alias_among_the_inlets_stands_for_the_datasets_of_its_events():
     workflow = draw("r(->Z)", r={"alias_reads": ("alias",)})
     assert declared(workflow, None, RunFacts(aliases={"alias": (ds("P"),)})) == "P>Z"
+    consumed = RunFacts(aliases={"alias": (ds("P"),)}, inlet_aliases={"alias": (ds("Q"),)})
+    assert declared(workflow, None, consumed) == "Q>Z"
 
 
 def test_a_root_task_without_inputs_inherits_what_triggered_the_run():
