@@ -29,6 +29,19 @@ def test_no_route_answers_without_a_login(server, method, path):
     assert answer.status_code == 401, answer.text
 
 
+@pytest.mark.parametrize(("method", "path"), [one for one in routes() if one[0] != "GET" and one[1] != "/layout"])
+def test_no_route_that_writes_answers_to_another_web_site(server, method, path):
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    client, manager = server
+    cookie = f"_token={manager.generate_jwt(SimpleAuthManagerUser(username='eve', role='admin'))}"
+    codes = [
+        client.request(method, f"/lineage{path}", headers={"Cookie": cookie, "Origin": origin}, content=b"").status_code
+        for origin in ("http://evil.test", "http://airflow.test.evil", "http://airflow.test")
+    ]
+    assert codes == [403, 403, 422]
+
+
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/api/v1/docs", "/api/v1/openapi.json"])
 def test_there_are_no_pages_of_documentation(server, path):
     client, _ = server
