@@ -25,6 +25,7 @@ from airflow_kafka_hdfs.lineage.events import (
     TaskIoMessage,
 )
 from airflow_kafka_hdfs.lineage.json_part import Part
+from airflow_kafka_hdfs.lineage.message_json import decode, encode
 from airflow_kafka_hdfs.lineage.openlineage_airflow import AirflowEvents
 from airflow_kafka_hdfs.lineage.openlineage_datasets import DatasetReader, filled_in
 from airflow_kafka_hdfs.lineage.openlineage_jobs import (
@@ -118,6 +119,10 @@ class EventReader:
         except (TypeError, ValueError, LineageError) as error:
             raise MessageError("fields", str(error)) from error
         about = messages[0].envelope
+        if about.job.dag_id:
+            for message in messages:
+                # As they are kept: what can't be read again would stop whoever brings the run together.
+                decode(encode(message))
         return OpenLineageEvent(
             event_id=event_id,
             job_id=about.job.job_id if about.job.dag_id else "",

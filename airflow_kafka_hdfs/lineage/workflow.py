@@ -346,16 +346,22 @@ def _encode_task(task: TaskSpec, datasets: DatasetTable) -> dict[str, Any]:
     return body
 
 
+def _names(values: Any) -> tuple[str, ...]:
+    if not all(type(value) is str for value in values):
+        raise TypeError(f"got {values!r}, expected a list of names")
+    return tuple(values)
+
+
 def _decode_task(body: Mapping[str, Any], datasets: list[DatasetId]) -> TaskSpec:
     return TaskSpec(
         task_id=str(body["id"]),
-        upstream=tuple(body.get("up", ())),
-        xcom=tuple(body.get("xcom", ())),
-        elementwise=tuple(body.get("each", ())),
+        upstream=_names(body.get("up", ())),
+        xcom=_names(body.get("xcom", ())),
+        elementwise=_names(body.get("each", ())),
         reads=decode_uses(body.get("in", ()), datasets),
         writes=decode_uses(body.get("out", ()), datasets),
-        alias_reads=tuple(body.get("in_alias", ())),
-        alias_writes=tuple(body.get("out_alias", ())),
+        alias_reads=_names(body.get("in_alias", ())),
+        alias_writes=_names(body.get("out_alias", ())),
         explicit=decode_explicit(body.get("pairs"), datasets),
         columns=decode_columns(body.get("columns", ()), datasets),
         mapped=bool(body.get("mapped", False)),

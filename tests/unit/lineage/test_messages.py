@@ -192,6 +192,14 @@ def test_a_field_of_the_wrong_kind_is_refused(key, value):
         decode(json.dumps(body).encode())
 
 
+@pytest.mark.parametrize("name", ["up", "xcom", "each", "in_alias", "out_alias"])
+def test_names_in_a_graph_are_texts(name):
+    body = json.loads(encode(RUN))
+    body["graph"]["tasks"][0][name] = [[]]
+    with pytest.raises(MessageError, match="expected a list of names"):
+        decode(json.dumps(body).encode())
+
+
 def test_fields_that_a_later_version_adds_are_ignored():
     body = json.loads(encode(EDGE))
     body["job"]["colour"] = body["run"]["colour"] = body["colour"] = "blue"
