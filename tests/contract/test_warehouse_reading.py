@@ -198,6 +198,18 @@ def test_degrees_and_jobs_are_those_of_the_edges(warehouse):
     assert names == [(job_key(1), "here", "job1")]
 
 
+def test_one_look_shows_one_state_whatever_is_loaded_meanwhile(warehouse):
+    job = replace(job_row(0), job_id="meanwhile", dag_id="meanwhile")
+    with warehouse.look() as reader:
+        before = reader.count(JobRow)
+        with warehouse.transaction() as tx:
+            tx.put([job])
+        assert (reader.count(JobRow), reader.rows(JobRow, ("job_id",), [("meanwhile",)])) == (before, [])
+    with warehouse.transaction() as tx:
+        assert tx.rows(JobRow, ("job_id",), [("meanwhile",)]) == [job]
+        tx.delete(JobRow, [("meanwhile",)])
+
+
 def test_names_are_found_by_words_whatever_their_case(warehouse):
     with warehouse.look() as reader:
         found = reader.find(DatasetRow, Finding(words=("D0", "ns")), limit=4, offset=2)

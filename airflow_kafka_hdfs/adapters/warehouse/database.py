@@ -118,6 +118,9 @@ class SqlWarehouse:
         self.where = make_url(url).render_as_string(hide_password=True)
         self._statements = statements_for(self.engine.dialect.name, self.engine.dialect.driver, portable=portable)
         self._checked = threading.Event()
+        # SQLite and Redshift show one state for as long as a transaction lasts; PostgreSQL has to be asked to.
+        asked = {"isolation_level": "REPEATABLE READ"} if self.engine.dialect.name == "postgresql" else {}
+        self._looking: dict[str, Any] = {"reading": True, **asked}
 
     def migrate(self) -> None:
         """See `Warehouse.migrate`."""
@@ -147,7 +150,7 @@ class SqlWarehouse:
             WarehouseUnavailableError: the database is away.
             LineageError: the tables are missing or newer than this package.
         """
-        with self._guarded(), self.engine.connect().execution_options(reading=True) as connection:
+        with self._guarded(), self.engine.connect().execution_options(**self._looking) as connection:
             self._check(connection)
             yield connection
 
