@@ -121,13 +121,34 @@ def _columns(edge: EdgeRow | None) -> dict[tuple[str, str, str, str, str], EdgeC
 
 
 def _applied(edge: EdgeRow | None, changes: list[tuple[EdgeRunRow | None, EdgeRunRow | None]]) -> EdgeRow | None:
-    """The sum with new runs added; None where rows were changed or taken back, so that it must be made anew."""
-    added = [new for old, new in changes if old is None and new is not None]
-    if len(added) < len(changes):
-        return None
-    for row in added:
-        edge = _one(row) if edge is None else _plus(edge, row)
+    """The sum with new and changed runs; None where one takes something back, so that it must be made anew."""
+    for old, new in changes:
+        if new is None:
+            return None
+        if old is None:
+            edge = _one(new) if edge is None else _plus(edge, new)
+        else:
+            edge = None if edge is None else _replaced(edge, old, new)
+            if edge is None:
+                return None
     return edge
+
+
+def _replaced(edge: EdgeRow, old: EdgeRunRow, new: EdgeRunRow) -> EdgeRow | None:
+    """The sum after a run tells more of the edge than before: a run that goes on is told of again and again."""
+    when = new.run_after
+    success_gone = _succeeded(old) and not _succeeded(new) and edge.last_success == when
+    promise_gone = old.declared and not new.declared and edge.last_declared == when
+    if old.run_after != when or success_gone or promise_gone:
+        return None
+    edge = replace(
+        edge,
+        last_success=_latest(edge.last_success, when if _succeeded(new) else None),
+        last_declared=_latest(edge.last_declared, when if new.declared else None),
+    )
+    if (when, new.run_id) != (edge.last_seen, edge.last_run_id):
+        return edge
+    return replace(edge, last_state=new.state, last_outcome=new.outcome, evidence=new.evidence, columns=new.columns)
 
 
 def _one(row: EdgeRunRow) -> EdgeRow:

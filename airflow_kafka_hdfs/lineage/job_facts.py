@@ -53,22 +53,44 @@ class JobFacts:
             have = jobs.get(fresh.job_id)
             jobs[fresh.job_id] = fresh if have is None else _merge_jobs(have, fresh)
         changed: dict[str, list[RunRow]] = {}
+        telling: dict[str, list[RunRow]] = {}
         moved: set[str] = set()
+        redated: dict[str, set[str]] = {}
         for before, row in runs.values():
             if before != row:
                 changed.setdefault(row.job_id, []).append(row)
+                if before is None or _says_of_job(before) != _says_of_job(row):
+                    telling.setdefault(row.job_id, []).append(row)
             if before is not None and before.run_after != row.run_after:
                 moved.add(row.job_id)
+            if before is not None and (date := _regular_date(before)) not in ("", _regular_date(row)):
+                redated.setdefault(row.job_id, set()).add(date)
         stored = self._attributes(changed)
         attributes: list[JobAttributeRow] = []
         for job_id, rows in changed.items():
-            rows.sort(key=lambda row: (row.run_after, row.run_id))
-            job = replace(jobs[job_id], **_recent(jobs[job_id], rows))
-            have_said = stored.get(job_id, {})
-            jobs[job_id], said = self._from_all_runs(job) if job_id in moved else self._with_runs(job, rows, have_said)
+            job = replace(jobs[job_id], **self._recent(jobs[job_id], rows, redated.get(job_id)))
+            last = next((row for row in rows if (row.run_after, row.run_id) == (job.last_run, job.last_run_id)), None)
+            if last is not None:
+                job = replace(job, last_outcome=last.outcome)
+            have_said: Mapping[str, JobAttributeRow] = stored.get(job_id, {})
+            said = have_said
+            if job_id in moved:
+                job, said = self._from_all_runs(job)
+            elif job_id in telling:
+                job, said = self._with_runs(job, telling[job_id], have_said)
+            jobs[job_id] = job
             attributes += [row for name, row in said.items() if have_said.get(name) != row]
         self._tx.put([row for job_id, row in jobs.items() if self._stored.get(job_id) != row])
         self._tx.put(attributes)
+
+    def _recent(self, job: JobRow, rows: list[RunRow], redated: set[str] | None) -> dict[str, Any]:
+        """The newest runs of a job; where one has another date than before, the old one goes unless a run has it."""
+        if redated is None:
+            return _recent(job, rows)
+        dates = {_regular_date(row) for row in self._tx.job_runs(job.job_id)} - {""}
+        recent = json.loads(job.recent)
+        recent["scheduled"] = sorted((set(recent.get("scheduled", ())) - redated) | dates)
+        return _recent(replace(job, recent=json.dumps(recent)), rows)
 
     def _attributes(self, job_ids: Iterable[str]) -> dict[str, dict[str, JobAttributeRow]]:
         found: dict[str, dict[str, JobAttributeRow]] = {}
@@ -78,7 +100,9 @@ class JobFacts:
 
     def _with_runs(
         self, job: JobRow, rows: list[RunRow], said: Mapping[str, JobAttributeRow]
-    ) -> tuple[JobRow, dict[str, JobAttributeRow]]:
+    ) -> tuple[JobRow, Mapping[str, JobAttributeRow]]:
+        """With the runs that are new, or that say something new."""
+        rows.sort(key=lambda row: (row.run_after, row.run_id))
         if job.last_run is not None and (rows[0].run_after, rows[0].run_id) <= (job.last_run, job.last_run_id):
             return self._from_all_runs(job)
         attributes = dict(said)
@@ -91,7 +115,7 @@ class JobFacts:
             job = replace(job, last_run=row.run_after, last_run_id=row.run_id, last_outcome=row.outcome)
         return job, attributes
 
-    def _from_all_runs(self, job: JobRow) -> tuple[JobRow, dict[str, JobAttributeRow]]:
+    def _from_all_runs(self, job: JobRow) -> tuple[JobRow, Mapping[str, JobAttributeRow]]:
         """The same from every stored run, where a run came late or changed."""
         runs = self._tx.job_runs(job.job_id)
         newest = runs[0]
@@ -125,6 +149,11 @@ def _since(runs: list[RunRow], value: Any) -> datetime:
     return since
 
 
+def _says_of_job(row: RunRow) -> tuple[str, Mapping[str, str]]:
+    """What a run says of its job; a run that goes on or ends says the same again."""
+    return row.structure_hash, _said(row)
+
+
 def _said(row: RunRow) -> Mapping[str, str]:
     return _attributes_of(row.job, row.versions)
 
@@ -145,14 +174,19 @@ def _attribute(job_id: str, name: str, value: str, since: datetime) -> JobAttrib
     return JobAttributeRow(attribute_id=digest(job_id, name), job_id=job_id, name=name, value=value, changed_at=since)
 
 
+def _regular_date(row: RunRow) -> str:
+    """The date by which a run counts for the frequency of its job, empty if it does not."""
+    return (row.logical_date or row.run_after).isoformat() if row.run_type in REGULAR_TYPES else ""
+
+
 def _recent(job: JobRow, rows: list[RunRow]) -> dict[str, Any]:
     """The newest runs of a job with these added, and the facts made from them."""
     recent = json.loads(job.recent)
     scheduled = set(recent.get("scheduled", ()))
     finished = {run_id: (when, outcome) for when, run_id, outcome in recent.get("finished", ())}
     for row in rows:
-        if row.run_type in REGULAR_TYPES:
-            scheduled.add((row.logical_date or row.run_after).isoformat())
+        if date := _regular_date(row):
+            scheduled.add(date)
         if row.run_type != "backfill" and row.outcome in ("success", "failed"):
             finished[row.run_id] = (row.run_after.isoformat(), row.outcome)
         else:

@@ -1,7 +1,8 @@
 """The events of a run brought together: what their set says, in whatever order and however often they come.
 
-Events are kept, each once, and a run is folded from all that are known of it. A fold of more events is always newer
-than one of fewer, so the last one stands. Datasets and jobs only ever grow, so they are noted event by event.
+Of each event it is kept that it came. A run is folded from the few of its events that still say something
+(`openlineage_gist`), so that an event costs what it holds and not what came before it. A fold of more events is always
+newer than one of fewer, so the last one stands. Datasets and jobs only ever grow, so they are noted event by event.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.message_json import decode, encode
 from airflow_kafka_hdfs.lineage.openlineage import DECLARED, ORIGIN, SINGLE_HASH, OpenLineageEvent
 from airflow_kafka_hdfs.lineage.openlineage_datasets import filled_in
+from airflow_kafka_hdfs.lineage.openlineage_gist import EMPTY, Said, attempt, gist
 from airflow_kafka_hdfs.lineage.openlineage_jobs import JOB, RUNNING
 from airflow_kafka_hdfs.lineage.pairs import PairState
 from airflow_kafka_hdfs.lineage.storage_text import pack, unpack
 from airflow_kafka_hdfs.lineage.workflow import ExplicitTarget, RunFacts, TaskIo
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
-from airflow_kafka_hdfs.ports.lineage_rows import OpenLineageEventRow
+from airflow_kafka_hdfs.ports.lineage_rows import OpenLineageEventRow, OpenLineageSaidRow
 
 T = TypeVar("T")
 RunKey = tuple[str, str]
-_Said = tuple[OpenLineageEventRow, tuple[Message, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +45,10 @@ class Folded:
     Attributes:
         noted: what each new event says by itself; for everything that only grows.
         runs: the runs that it touches, from all their events.
-        fresh: ids of the events that were not known before.
     """
 
     noted: tuple[Message, ...] = ()
     runs: tuple[Message, ...] = ()
-    fresh: frozenset[str] = frozenset()
 
 
 def fold(tx: LoadTransaction, events: Iterable[OpenLineageEvent]) -> Folded:
@@ -60,66 +59,89 @@ def fold(tx: LoadTransaction, events: Iterable[OpenLineageEvent]) -> Folded:
         events: in any order, with or without repetitions.
     """
     batch = {(event.job_id, event.run_id, event.event_id): event for event in events}
-    keys = {(job_id, run_id) for job_id, run_id, _ in batch if job_id}
-    stored = tx.rows(OpenLineageEventRow, ("job_id", "run_id"), keys)
-    known = {(row.job_id, row.run_id, row.event_id): row for row in stored}
-    added = [_row(event) for key, event in batch.items() if event.job_id and key not in known]
-    tx.put(added)
-    runs: dict[RunKey, list[_Said]] = {}
-    for row in (*stored, *added):
-        said = tuple(decode(text.encode()) for text in json.loads(unpack(row.body)))
-        runs.setdefault((row.job_id, row.run_id), []).append((row, said))
-    touched = {(row.job_id, row.run_id) for row in added}
+    of_runs = [key for key, event in batch.items() if event.job_id]
+    known = {(r.job_id, r.run_id, r.event_id) for r in tx.rows(OpenLineageEventRow, OpenLineageEventRow.KEY, of_runs)}
+    fresh = [event for key, event in batch.items() if key not in known]
+    touched: dict[RunKey, list[OpenLineageEvent]] = {}
+    for event in fresh:
+        if event.job_id:
+            touched.setdefault((event.job_id, event.run_id), []).append(event)
+    tx.put([_row(event) for found in touched.values() for event in found])
     return Folded(
-        noted=tuple(_noted(batch.values(), known)),
-        runs=tuple(message for key in sorted(touched) for message in _run(runs[key])),
-        fresh=frozenset(row.event_id for row in added) | {e.event_id for e in batch.values() if not e.job_id},
+        noted=tuple(
+            replace(message, envelope=replace(message.envelope, origin=ORIGIN))
+            for event in fresh
+            for message in event.messages
+        ),
+        runs=tuple(_folded(tx, touched)),
     )
+
+
+def _folded(tx: LoadTransaction, touched: dict[RunKey, list[OpenLineageEvent]]) -> Iterator[Message]:
+    stored: dict[RunKey, dict[str, OpenLineageSaidRow]] = {}
+    for row in tx.rows(OpenLineageSaidRow, ("job_id", "run_id"), list(touched)):
+        stored.setdefault((row.job_id, row.run_id), {})[row.event_id] = row
+    put: list[OpenLineageSaidRow] = []
+    gone: list[tuple[str, str, str]] = []
+    for key, fresh in sorted(touched.items()):
+        before = stored.get(key, {})
+        count = max((row.events for row in before.values()), default=0) + len(fresh)
+        said = [_said(row) for row in before.values()]
+        said += [Said(event_id=e.event_id, happened_at=e.happened_at, messages=e.messages) for e in fresh]
+        said.sort(key=lambda item: item.rank)
+        yield from _run(said, count)
+        kept = gist(said)
+        for item in said:
+            if item.event_id in kept:
+                row = _said_row(key, item, before.get(item.event_id), count if item is said[-1] else 0)
+                if row != before.get(item.event_id):
+                    put.append(row)
+        gone += [(*key, event_id) for event_id in before if event_id not in kept]
+    tx.delete(OpenLineageSaidRow, gone)
+    tx.put(put)
 
 
 def _row(event: OpenLineageEvent) -> OpenLineageEventRow:
     return OpenLineageEventRow(
-        job_id=event.job_id,
-        run_id=event.run_id,
-        event_id=event.event_id,
-        happened_at=event.happened_at,
-        body=pack(json.dumps([encode(message).decode() for message in event.messages], separators=(",", ":"))),
+        job_id=event.job_id, run_id=event.run_id, event_id=event.event_id, happened_at=event.happened_at
     )
 
 
-def _noted(events: Iterable[OpenLineageEvent], known: Iterable[tuple[str, str, str]]) -> Iterator[Message]:
-    have = set(known)
-    for event in events:
-        if (event.job_id, event.run_id, event.event_id) not in have:
-            for message in event.messages:
-                yield replace(message, envelope=replace(message.envelope, origin=ORIGIN))
+def _said(row: OpenLineageSaidRow) -> Said:
+    messages = tuple(decode(text.encode()) for text in json.loads(unpack(row.body)))
+    return Said(event_id=row.event_id, happened_at=row.happened_at, messages=messages)
 
 
-def _run(said: list[_Said]) -> Iterator[Message]:
-    """A run from its events, oldest first; of two of one moment the one that ends something counts as later."""
-    said.sort(key=lambda item: (item[0].happened_at, _ends(item[1]), item[0].event_id))
-    messages = [message for _, found in said for message in found]
+def _said_row(key: RunKey, item: Said, have: OpenLineageSaidRow | None, events: int) -> OpenLineageSaidRow:
+    if have is not None:
+        return have if have.events == events else replace(have, events=events)
+    return OpenLineageSaidRow(
+        job_id=key[0],
+        run_id=key[1],
+        event_id=item.event_id,
+        happened_at=item.happened_at,
+        events=events,
+        body=pack(json.dumps([encode(message).decode() for message in item.messages], separators=(",", ":"))),
+    )
+
+
+def _run(said: Sequence[Said], count: int) -> Iterator[Message]:
+    """A run from its events, oldest first; `count` have come in all."""
+    messages = [message for item in said for message in item.messages]
     runs = [message for message in messages if isinstance(message, RunMessage)]
     reports = [message for message in messages if isinstance(message, TaskIoMessage)]
-    if said[0][0].run_id == DECLARED:
+    if said[0].envelope.run.run_id == DECLARED:
         runs, reports, messages = runs[-1:], [], list(runs[-1:])
     about = replace(
         _envelope([message.envelope for message in messages]),
         # Newer than every fold of fewer of these events.
-        emitted_at=said[-1][0].happened_at + timedelta(microseconds=len(said)),
+        emitted_at=said[-1].happened_at + timedelta(microseconds=count),
         origin=ORIGIN,
     )
     if any(message.structure_hash == SINGLE_HASH for message in runs):
         yield from _single(about, runs, reports)
     else:
         yield from _of_tasks(about, runs, reports)
-
-
-def _ends(messages: Sequence[Message]) -> bool:
-    return any(
-        message.report.complete if isinstance(message, TaskIoMessage) else message.envelope.run.ended_at is not None
-        for message in messages
-    )
 
 
 def _single(about: Envelope, runs: list[RunMessage], reports: list[TaskIoMessage]) -> Iterator[Message]:
@@ -148,7 +170,7 @@ def _of_tasks(about: Envelope, runs: list[RunMessage], reports: list[TaskIoMessa
     latest: dict[tuple[str, int], TaskIoMessage] = {}
     for message in reports:
         key = (message.report.task_id, message.report.map_index)
-        if key not in latest or _attempt(message) >= _attempt(latest[key]):
+        if key not in latest or attempt(message) >= attempt(latest[key]):
             latest[key] = message
     graph = next((message for message in reversed(runs) if message.graph is not None), None)
     if graph is not None:
@@ -172,10 +194,6 @@ def _of_tasks(about: Envelope, runs: list[RunMessage], reports: list[TaskIoMessa
     if graph is None:
         for message in reports:
             yield from _told(message)
-
-
-def _attempt(message: TaskIoMessage) -> tuple[int, int, bool]:
-    return message.envelope.run.clear_number, message.report.try_number, message.report.complete
 
 
 def _told(message: TaskIoMessage) -> Iterator[EdgeMessage]:
@@ -226,6 +244,6 @@ def _last_said(values: Sequence[T]) -> T:
     for value in values:
         for item in fields(value):  # type: ignore[arg-type]  # every T is a dataclass
             said = getattr(value, item.name)
-            if item.name not in found or said not in ("", None, ()):
+            if item.name not in found or said not in EMPTY:
                 found[item.name] = said
     return type(values[0])(**found)

@@ -242,7 +242,7 @@ class TaskIoRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenLineageEventRow:
-    """`openlineage_event`: what one OpenLineage event said of a run, in messages of ours; `body` is a JSON list."""
+    """`openlineage_event`: that an OpenLineage event of a run came, so that it counts once."""
 
     TABLE: ClassVar[str] = "openlineage_event"
     KEY: ClassVar[tuple[str, ...]] = ("job_id", "run_id", "event_id")
@@ -250,6 +250,24 @@ class OpenLineageEventRow:
     run_id: str
     event_id: str
     happened_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenLineageSaidRow:
+    """`openlineage_said`: what an OpenLineage event says of a run, of those that say more than the others.
+
+    Attributes:
+        events: how many have come of the run, in the row of its newest one; 0 in the others.
+        body: JSON list of messages of ours.
+    """
+
+    TABLE: ClassVar[str] = "openlineage_said"
+    KEY: ClassVar[tuple[str, ...]] = ("job_id", "run_id", "event_id")
+    job_id: str
+    run_id: str
+    event_id: str
+    happened_at: datetime
+    events: int
     body: str
 
 
@@ -396,7 +414,7 @@ class ExportRow:
 
 ROWS: tuple[type[Any], ...] = (
     RawRow, OffsetRow, StageRow, DatasetRow, DatasetAliasRow, DatasetSchemaRow, JobRow, JobVersionRow,
-    JobAttributeRow, ResponsibilityRow, RunRow, TaskIoRow, OpenLineageEventRow, EdgeRow, EdgeRunRow,
-    EdgeColumnRow, RelationRow, RepairFreezeRow, ExportRow,
+    JobAttributeRow, ResponsibilityRow, RunRow, TaskIoRow, OpenLineageEventRow, OpenLineageSaidRow,
+    EdgeRow, EdgeRunRow, EdgeColumnRow, RelationRow, RepairFreezeRow, ExportRow,
 )  # fmt: skip
 """Every table of the warehouse."""

@@ -12,6 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from airflow_kafka_hdfs.adapters.warehouse import SqlWarehouse
+from airflow_kafka_hdfs.adapters.warehouse.migrating import upgrade
 from airflow_kafka_hdfs.adapters.warehouse.tables import METADATA, REVISION, VERSION_TABLE
 from airflow_kafka_hdfs.exceptions import ConfigError, LineageError, WarehouseUnavailableError
 from airflow_kafka_hdfs.ports.lineage_rows import (
@@ -20,6 +21,8 @@ from airflow_kafka_hdfs.ports.lineage_rows import (
     EdgeRunRow,
     JobRow,
     OffsetRow,
+    OpenLineageEventRow,
+    OpenLineageSaidRow,
     RawRow,
     RunRow,
 )
@@ -298,6 +301,23 @@ def test_migrations_lead_to_the_tables_that_the_rows_ask_for(sql):
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
         assert compare_metadata(context, METADATA) == []
         assert context.get_current_revision() == REVISION
+
+
+@only_sql
+def test_events_that_an_older_package_kept_are_kept_and_count(empty):
+    with empty.engine.begin() as connection:
+        upgrade(connection, "0004")
+        for number, minute in enumerate((0, 1)):
+            connection.execute(
+                sa.text("INSERT INTO openlineage_event VALUES ('j', 'r', :event, :at, '[]')"),
+                {"event": f"e{number}", "at": f"2026-03-01 00:0{minute}:00.000000"},
+            )
+    empty.migrate()
+    said = stored(empty, OpenLineageSaidRow, ("job_id", "run_id"), ("j", "r"))
+    assert [(row.event_id, row.events, row.body) for row in said] == [("e0", 2, "[]"), ("e1", 2, "[]")]
+    assert stored(empty, OpenLineageEventRow, ("job_id", "run_id"), ("j", "r")) == [
+        OpenLineageEventRow(job_id="j", run_id="r", event_id=row.event_id, happened_at=row.happened_at) for row in said
+    ]
 
 
 @only_sql

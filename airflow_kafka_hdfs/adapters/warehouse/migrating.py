@@ -17,11 +17,12 @@ _LOCK = 5_171_207_842_311
 """Any number; held while tables change, so that two starts side by side do not meet."""
 
 
-def upgrade(connection: Connection) -> None:
+def upgrade(connection: Connection, revision: str = "head") -> None:
     """Create or update the tables in the connection's transaction.
 
     Args:
         connection: in a transaction; the caller commits.
+        revision: version to stop at.
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
@@ -34,7 +35,7 @@ def upgrade(connection: Connection) -> None:
     level = log.level
     log.setLevel(logging.WARNING)
     try:
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
     finally:
         log.setLevel(level)
 
