@@ -46,6 +46,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "lineage show": ("lineage show hdfs://namenode/data/orders --output json",),
     "lineage impact": ("lineage impact kafka://main/orders",),
     "lineage send": ("lineage send --dry-run", "lineage send --what all --yes"),
+    "lineage prune": (
+        "lineage prune --older-than 400d --dry-run",
+        "lineage prune --older-than 400d --yes --output json",
+    ),
     "lineage repair": ("lineage repair hdfs://namenode/data/orders --from 2026-11-01 --dry-run",),
 }
 

@@ -146,6 +146,18 @@ def _reading_commands(warehouse: Any, output: Any, yes: Any) -> list[CLICommand]
             ),
         ),
         ActionCommand(
+            name="prune",
+            help="Delete runs and messages older than some days; pairs and facts stay; shows and asks first",
+            func=lazy_load_command("airflow_kafka_hdfs.cli.lineage_pruning.prune"),
+            args=(
+                warehouse,
+                Arg(("--older-than",), help="age: days or weeks, such as 400d or 60w; at least 31d", required=True),
+                Arg(("--dry-run",), help="count what would be deleted, delete nothing", action="store_true"),
+                yes,
+                output,
+            ),
+        ),
+        ActionCommand(
             name="repair",
             help="Plan the repair of a wrong dataset; pause, run again and resume what reads it",
             func=lazy_load_command("airflow_kafka_hdfs.cli.lineage_repair.repair"),
@@ -217,7 +229,11 @@ def load(args: argparse.Namespace) -> None:
                 dead_letter_topic=hook.settings.dead_letter_topic,
                 on_outage=lambda error: print(f"waiting: {error}", file=sys.stderr),
             )
-            report = loader.load_forever(stop) if args.forever else loader.load_available(stop)
+            if args.forever:
+                retention = hook.retention(warehouse)
+                report = loader.load_forever(stop, between=retention.step if retention else lambda: None)
+            else:
+                report = loader.load_available(stop)
         finally:
             source.close()
             dead_letters.close()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from airflow_kafka_hdfs.adapters.lineage_platform import HttpPlatform
     from airflow_kafka_hdfs.adapters.lineage_topic import KafkaLetterBox, KafkaLetterSource
     from airflow_kafka_hdfs.adapters.warehouse import SqlWarehouse
+    from airflow_kafka_hdfs.lineage.pruning import Retention
 
 DATABASE = "kafka_hdfs_lineage.db"
 SPOOL = "kafka_hdfs_lineage_spool"
@@ -154,6 +155,16 @@ class LineageHook:
 
             portable = BaseHook.get_connection(conn_id).conn_type == "redshift"
         return SqlWarehouse(self.warehouse_url(), portable=portable)
+
+    def retention(self, warehouse: SqlWarehouse) -> Retention | None:
+        """Deletes what is older than `keep_days`; None if everything is kept. Raises ConfigError."""
+        from airflow_kafka_hdfs.adapters.runtime import SystemClock
+        from airflow_kafka_hdfs.lineage.pruning import Pruner, Retention
+
+        if not self.settings.keep_days:
+            return None
+        clock = SystemClock()
+        return Retention(Pruner(warehouse, clock), clock, self.settings.keep_days)
 
     def platform(self) -> HttpPlatform:
         """The governance platform to export to; close it. Raises ConfigError if none is configured."""

@@ -61,6 +61,13 @@ def lineage_section() -> dict[str, Any]:
             ),
             "catch_up_interval": _option("Seconds between looks for runs that were never sent.", "300.0", kind="float"),
             "catch_up_hours": _option("How far back the very first look goes.", "24.0", kind="float"),
+            "keep_days": _option(
+                "For how many days `lineage load --forever` and `LineageLoadOperator` keep single runs and messages; "
+                "0: for ever. At least 31. Pairs, datasets, jobs and their facts are kept in any case.",
+                "0",
+                kind="float",
+                example="400",
+            ),
             "profile": _option(
                 "Which rule makes pairs: `default`, or `yelp` (flow=workflow, intermediates=all).", "default"
             ),

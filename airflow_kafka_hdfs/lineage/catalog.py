@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_hdfs.lineage.describing import DEPRECATED, FAILING, Describer, still_related
+from airflow_kafka_hdfs.lineage.kept import kept_since
 from airflow_kafka_hdfs.lineage.registration import INPUT, OUTPUT
 from airflow_kafka_hdfs.lineage.views import (
     AttributeView,
@@ -308,6 +309,7 @@ def job_page(describer: Describer, job_id: str) -> JobPage | None:
         outputs=by_direction[OUTPUT],
         pairs=newest[0].pairs if newest else 0,
         runs=newest,
+        kept_since=kept_since(reader),
     )
 
 
@@ -371,7 +373,9 @@ def popularity(describer: Describer, dataset_id: str, *, days: int = POPULAR_DAY
     view = describer.datasets([dataset_id]).get(dataset_id)
     if view is None or view.restricted:
         return None
-    readings = describer.reader.readings([dataset_id], describer.now - timedelta(days=days))
+    since = describer.now - timedelta(days=days)
+    kept = kept_since(describer.reader)
+    readings = describer.reader.readings([dataset_id], max(since, kept) if kept is not None else since)
     jobs = describer.job_rows(job_id for _, job_id, _, _ in readings)
     by_day: dict[str, list[tuple[str, str]]] = {}
     for _, job_id, run_id, when in readings:
@@ -380,6 +384,7 @@ def popularity(describer: Describer, dataset_id: str, *, days: int = POPULAR_DAY
     readable = describer.access.readable(teams)
     return PopularityView(
         dataset=view,
+        kept_since=kept if kept is not None and kept > since else None,
         readers=len({job_id for _, job_id, _, _ in readings}),
         runs=len(readings),
         teams=tuple(sorted({teams[job_id] for job_id in readable})),
@@ -433,4 +438,5 @@ def stats(describer: Describer) -> StatsView:
         deprecated_total=len(gone),
         fresh=tuple(job for job in views if job.first_seen is not None and job.first_seen >= week)[:RUNS_SHOWN],
         last_loaded=reader.loaded(),
+        kept_since=kept_since(reader),
     )

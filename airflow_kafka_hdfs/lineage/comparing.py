@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_hdfs.lineage.describing import Describer
+from airflow_kafka_hdfs.lineage.kept import refuse_unkept
 from airflow_kafka_hdfs.lineage.views import Change, CompareView, DatasetView
 from airflow_kafka_hdfs.ports.lineage_rows import EdgeRunRow, RunRow
 
@@ -26,10 +27,16 @@ def compare(describer: Describer, job_id: str, at: datetime, with_: datetime) ->
 
     Returns:
         None if there is no such job or the caller may not see it.
+
+    Raises:
+        ConfigError: runs of that time have been deleted.
     """
     job = describer.jobs([job_id])[job_id]
     if job.restricted:
         return None
+    for name, moment in (("at", at), ("with", with_)):
+        if job.first_seen is not None and job.first_seen <= moment:
+            refuse_unkept(describer.reader, moment, name)
     runs = [next(iter(describer.reader.runs(job_id, limit=1, until=moment)), None) for moment in (at, with_)]
     first, second = runs
     pairs = [_pairs(describer, row) for row in runs]

@@ -12,6 +12,7 @@ from typing import Any
 from airflow_kafka_hdfs.lineage.events import Envelope, Message
 from airflow_kafka_hdfs.lineage.facts import FAILURES_FOR_FAILING, RUNS_FOR_FREQUENCY, failing, frequency
 from airflow_kafka_hdfs.lineage.identity import digest
+from airflow_kafka_hdfs.lineage.kept import floor_of, unbroken
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
 from airflow_kafka_hdfs.ports.lineage_rows import JobAttributeRow, JobRow, RunRow
 
@@ -19,6 +20,8 @@ REGULAR_TYPES = frozenset({"scheduled", "asset_triggered"})
 _FINISHED_KEPT = max(FAILURES_FOR_FAILING, 10)
 ATTRIBUTES = ("team", "owners", "config_file", "relative_fileloc")
 VERSIONS = ("airflow", "provider", "python", "bundle", "bundle_version", "dag_version", "service", "image")
+
+STRUCTURE = "structure"
 
 RunChange = tuple[RunRow | None, RunRow]
 
@@ -59,7 +62,7 @@ class JobFacts:
         for before, row in runs.values():
             if before != row:
                 changed.setdefault(row.job_id, []).append(row)
-                if before is None or _says_of_job(before) != _says_of_job(row):
+                if before is None or says_of_job(before) != says_of_job(row):
                     telling.setdefault(row.job_id, []).append(row)
             if before is not None and before.run_after != row.run_after:
                 moved.add(row.job_id)
@@ -118,40 +121,22 @@ class JobFacts:
     def _from_all_runs(self, job: JobRow) -> tuple[JobRow, Mapping[str, JobAttributeRow]]:
         """The same from every stored run, where a run came late or changed."""
         runs = self._tx.job_runs(job.job_id)
-        newest = runs[0]
+        newest, said = runs[0], dict(unbroken(runs, says_of_job, floor_of(self._tx, job.job_id)))
+        structure_hash, since = said.pop(STRUCTURE)
         job = replace(
             job,
-            structure_hash=newest.structure_hash,
-            structure_since=_since(runs, lambda row: row.structure_hash),
+            structure_hash=structure_hash,
+            structure_since=since,
             last_run=newest.run_after,
             last_run_id=newest.run_id,
             last_outcome=newest.outcome,
         )
-        said = [(row, _said(row)) for row in runs]
-        attributes = {}
-        for name, value in said[0][1].items():
-            since = newest.run_after
-            for row, values in said:
-                if values.get(name) != value:
-                    break
-                since = row.run_after
-            attributes[name] = _attribute(job.job_id, name, value, since)
-        return job, attributes
+        return job, {name: _attribute(job.job_id, name, value, when) for name, (value, when) in said.items()}
 
 
-def _since(runs: list[RunRow], value: Any) -> datetime:
-    """First run of the unbroken row, newest first, with the newest run's value."""
-    since = runs[0].run_after
-    for row in runs:
-        if value(row) != value(runs[0]):
-            break
-        since = row.run_after
-    return since
-
-
-def _says_of_job(row: RunRow) -> tuple[str, Mapping[str, str]]:
+def says_of_job(row: RunRow) -> Mapping[str, str]:
     """What a run says of its job; a run that goes on or ends says the same again."""
-    return row.structure_hash, _said(row)
+    return {STRUCTURE: row.structure_hash, **_said(row)}
 
 
 def _said(row: RunRow) -> Mapping[str, str]:

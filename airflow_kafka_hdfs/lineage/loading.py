@@ -37,6 +37,7 @@ class LoadReport:
         letters: messages taken from the topic.
         bad: those that could not be used; they stand in `lineage_raw` with the problem, and in the dead-letter topic.
         waiting: runs of the last batch whose task graph has not arrived.
+        old: messages passed over, because runs of their time have been deleted.
     """
 
     letters: int = 0
@@ -45,6 +46,7 @@ class LoadReport:
     runs: int = 0
     edges: int = 0
     waiting: int = 0
+    old: int = 0
     new_jobs: set[str] = field(default_factory=set)
     updated_jobs: set[str] = field(default_factory=set)
 
@@ -56,6 +58,7 @@ class LoadReport:
         self.runs += merged.runs
         self.edges += merged.edges
         self.waiting = merged.waiting
+        self.old += merged.old
         self.new_jobs |= set(merged.new_jobs)
         self.updated_jobs |= set(merged.updated_jobs)
 
@@ -68,6 +71,7 @@ class LoadReport:
             "runs": self.runs,
             "edges": self.edges,
             "waiting": self.waiting,
+            "old": self.old,
             "new_jobs": len(self.new_jobs),
             "updated_jobs": len(self.updated_jobs),
         }
@@ -144,8 +148,15 @@ class Loader:
             self.step(report, timeout=1.0)
         return report
 
-    def load_forever(self, stop: StopSignal, report: LoadReport | None = None) -> LoadReport:
+    def load_forever(
+        self, stop: StopSignal, report: LoadReport | None = None, *, between: Callable[[], object] = lambda: None
+    ) -> LoadReport:
         """Load until told to stop; while the warehouse or Kafka is away, wait and load nothing.
+
+        Args:
+            stop: ends after the batch at hand.
+            report: counts what was done.
+            between: called after each batch; takes little time, may find the warehouse away.
 
         Raises:
             TopicFaultError, LineageError: for the caller to decide on.
@@ -157,6 +168,7 @@ class Loader:
                 self._stored, assigned = None, self._clock.monotonic()
             try:
                 self.step(report, timeout=1.0)
+                between()
                 failures = 0
             except (WarehouseUnavailableError, KafkaUnavailableError) as error:
                 self._on_outage(error)

@@ -18,6 +18,7 @@ from airflow_kafka_hdfs.lineage.expansion import run_lineage
 from airflow_kafka_hdfs.lineage.graph_cache import GraphCache, PairRow, RunPairs
 from airflow_kafka_hdfs.lineage.identity import ALIAS_NAMESPACE, DatasetId
 from airflow_kafka_hdfs.lineage.job_facts import JobFacts
+from airflow_kafka_hdfs.lineage.kept import of_kept_range
 from airflow_kafka_hdfs.lineage.message_json import decode_facts, decode_report, encode_facts, encode_report, filled
 from airflow_kafka_hdfs.lineage.openlineage import OpenLineageEvent
 from airflow_kafka_hdfs.lineage.openlineage_runs import fold
@@ -42,6 +43,7 @@ class Merged:
         edges: pairs written or taken back.
         new_jobs, updated_jobs: ids of DAGs seen for the first time, and of those whose structure is new.
         waiting: runs whose task graph has not arrived.
+        old: messages and events passed over, since what was told then has been deleted.
     """
 
     runs: int = 0
@@ -49,6 +51,7 @@ class Merged:
     new_jobs: tuple[str, ...] = ()
     updated_jobs: tuple[str, ...] = ()
     waiting: int = 0
+    old: int = 0
 
 
 @dataclass(slots=True)
@@ -92,7 +95,8 @@ class Merge:
             LineageError: a stored row can't be read.
             WarehouseUnavailableError: the database is away.
         """
-        own, foreign = list(messages), fold(self._tx, events)
+        own, others, old = of_kept_range(self._tx, list(messages), list(events))
+        foreign = fold(self._tx, others)
         batch = [*own, *foreign.runs]
         self._registration.note([*own, *foreign.noted])
         self._load({(m.envelope.job.job_id, m.envelope.run.run_id) for m in batch})
@@ -114,7 +118,9 @@ class Merge:
         )
         self._registration.write()
         self._tx.end_edges({job_id for job_id, _ in self._runs})
-        return Merged(runs=len(self._runs), edges=edges, new_jobs=new_jobs, updated_jobs=updated_jobs, waiting=waiting)
+        return Merged(
+            runs=len(self._runs), edges=edges, new_jobs=new_jobs, updated_jobs=updated_jobs, waiting=waiting, old=old
+        )
 
     def _load(self, keys: set[RunKey]) -> None:
         fresh = [key for key in keys if key not in self._runs]

@@ -42,10 +42,9 @@ from airflow_kafka_hdfs.lineage.openlineage_jobs import (
 )
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
 from airflow_kafka_hdfs.lineage.workflow import RunFacts, TaskIo, TaskSpec, Workflow
+from airflow_kafka_hdfs.ports.lineage_rows import DECLARED_RUN
 
 ORIGIN = "openlineage"
-DECLARED = "openlineage-declared"
-"""Run under which stands what a job event says of a job without running it."""
 MAX_EVENT_BYTES = 5 * 1024 * 1024
 _SINGLE = Workflow(tasks=(TaskSpec(task_id=JOB),))
 SINGLE_HASH = _SINGLE.structure_hash
@@ -184,7 +183,7 @@ class EventReader:
         explicit = filled_in(io.explicit, io.reads, io.writes) if io.explicit else None
         task = TaskSpec(task_id=JOB, reads=io.reads, writes=io.writes, explicit=explicit, columns=io.columns)
         graph = Workflow(tasks=(task,), temporary=io.temporary)
-        run = Run(run_id=DECLARED, run_type="external", run_after=happened)
+        run = Run(run_id=DECLARED_RUN, run_type="external", run_after=happened)
         about = Envelope(job=job_of(event), run=run, versions=versions_of(event), emitted_at=happened)
         return (
             RunMessage(

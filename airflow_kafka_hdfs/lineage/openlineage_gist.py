@@ -14,8 +14,9 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_hdfs.lineage.events import Envelope, Message, RunMessage, TaskIoMessage
-from airflow_kafka_hdfs.lineage.openlineage import DECLARED, SINGLE_HASH
+from airflow_kafka_hdfs.lineage.openlineage import SINGLE_HASH
 from airflow_kafka_hdfs.lineage.openlineage_jobs import RUNNING
+from airflow_kafka_hdfs.ports.lineage_rows import DECLARED_RUN
 
 EMPTY: tuple[Any, ...] = ("", None, ())
 """What a field holds that an event does not tell."""
@@ -57,7 +58,7 @@ def gist(said: Sequence[Said]) -> frozenset[str]:
     Args:
         said: of one run, in the order of their ranks, at least one.
     """
-    if said[0].envelope.run.run_id == DECLARED:
+    if said[0].envelope.run.run_id == DECLARED_RUN:
         return frozenset([said[-1].event_id])
     found = _Winners(
         clear=max(item.envelope.run.clear_number for item in said),

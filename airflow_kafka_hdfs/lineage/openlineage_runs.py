@@ -24,7 +24,7 @@ from airflow_kafka_hdfs.lineage.events import (
 from airflow_kafka_hdfs.lineage.expansion import STATES
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.message_json import decode, encode
-from airflow_kafka_hdfs.lineage.openlineage import DECLARED, ORIGIN, SINGLE_HASH, OpenLineageEvent
+from airflow_kafka_hdfs.lineage.openlineage import ORIGIN, SINGLE_HASH, OpenLineageEvent
 from airflow_kafka_hdfs.lineage.openlineage_datasets import filled_in
 from airflow_kafka_hdfs.lineage.openlineage_gist import EMPTY, Said, attempt, gist
 from airflow_kafka_hdfs.lineage.openlineage_jobs import JOB, RUNNING
@@ -32,7 +32,7 @@ from airflow_kafka_hdfs.lineage.pairs import PairState
 from airflow_kafka_hdfs.lineage.storage_text import pack, unpack
 from airflow_kafka_hdfs.lineage.workflow import ExplicitTarget, RunFacts, TaskIo
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
-from airflow_kafka_hdfs.ports.lineage_rows import OpenLineageEventRow, OpenLineageSaidRow
+from airflow_kafka_hdfs.ports.lineage_rows import DECLARED_RUN, OpenLineageEventRow, OpenLineageSaidRow
 
 T = TypeVar("T")
 RunKey = tuple[str, str]
@@ -130,7 +130,7 @@ def _run(said: Sequence[Said], count: int) -> Iterator[Message]:
     messages = [message for item in said for message in item.messages]
     runs = [message for message in messages if isinstance(message, RunMessage)]
     reports = [message for message in messages if isinstance(message, TaskIoMessage)]
-    if said[0].envelope.run.run_id == DECLARED:
+    if said[0].envelope.run.run_id == DECLARED_RUN:
         runs, reports, messages = runs[-1:], [], list(runs[-1:])
     about = replace(
         _envelope([message.envelope for message in messages]),

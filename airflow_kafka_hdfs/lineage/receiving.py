@@ -10,14 +10,17 @@ from typing import Any
 
 from airflow_kafka_hdfs.lineage.events import MessageError
 from airflow_kafka_hdfs.lineage.graph_cache import GraphCache
+from airflow_kafka_hdfs.lineage.kept import kept_since
 from airflow_kafka_hdfs.lineage.loading import readable
 from airflow_kafka_hdfs.lineage.merging import Merge
 from airflow_kafka_hdfs.lineage.openlineage import ORIGIN, EventReader, OpenLineageEvent
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
+from airflow_kafka_hdfs.ports.lineage_pruning import Rows
 from airflow_kafka_hdfs.ports.lineage_rows import OffsetRow, OpenLineageEventRow, RawRow
 
 BY_HTTP = ":http"
 """Stands for the topic in `lineage_raw` and `lineage_offset`; no topic of Kafka can have this name."""
+_TOO_OLD = "expected {} or later: runs of that time have been deleted (`lineage prune`)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,17 @@ def take(reader: EventReader, documents: Sequence[Any]) -> list[Taken]:
         except MessageError as error:
             found.append(Taken(body=body, problem=str(error)))
     return found
+
+
+def without_old(access: Rows, taken: Sequence[Taken]) -> list[Taken]:
+    """The same, where events of a time whose runs have been deleted can't be used."""
+    since = kept_since(access)
+    return [
+        Taken(body=item.body, problem=f"eventTime: got {item.event.happened_at.isoformat()}, {_TOO_OLD.format(since)}")
+        if since is not None and item.event is not None and item.event.happened_at < since
+        else item
+        for item in taken
+    ]
 
 
 def store(tx: LoadTransaction, taken: Sequence[Taken], now: datetime) -> int:

@@ -15,6 +15,7 @@ import networkx as nx
 from airflow_kafka_hdfs.lineage.comparing import changes_between
 from airflow_kafka_hdfs.lineage.describing import Describer, still_related, window_at
 from airflow_kafka_hdfs.lineage.identity import digest
+from airflow_kafka_hdfs.lineage.kept import refuse_unkept
 from airflow_kafka_hdfs.lineage.registration import INPUT
 from airflow_kafka_hdfs.lineage.traversal import levels
 from airflow_kafka_hdfs.lineage.views import Change, DatasetView, JobView
@@ -116,7 +117,11 @@ def plan(
         dataset_id: the dataset, one that the caller may see.
         start, end: when it was wrong; runs due in between read bad data.
         open_end: whether `end` is only the time of asking, so that it does not name the repair.
+
+    Raises:
+        ConfigError: runs of that time, or of the week before, have been deleted.
     """
+    refuse_unkept(describer.reader, start - RECENT, "from (and 7 days before)")
     # Whatever held at some moment in between may have carried bad data on.
     reader, window = describer.reader, replace(window_at(start), at=end, since=start)
     reached: dict[str, int] = {dataset_id: 0}

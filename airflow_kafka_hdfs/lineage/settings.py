@@ -13,6 +13,8 @@ from airflow_kafka_hdfs.lineage.identity import Naming
 from airflow_kafka_hdfs.lineage.pairs import Flow, Intermediates, Options
 
 SECTION = "kafka_hdfs_lineage"
+LEAST_DAYS = 31
+"""For how many days runs are kept at least: pages and facts look at the last 30."""
 T = TypeVar("T", int, float)
 C = TypeVar("C", Flow, Intermediates)
 
@@ -35,6 +37,7 @@ class LineageSettings:
         task_deadline: seconds that a task may spend at its end on sending what it read and wrote.
         catch_up_interval: seconds between looks for runs that were never sent.
         catch_up_hours: how far back the first look goes.
+        keep_days: for how many days loaders keep runs; 0 for ever.
         temporary_schemes, temporary_patterns: what makes a dataset temporary.
         open_instances: other deployments and OpenLineage namespaces whose jobs everybody may see who is logged in.
         openlineage_emit_topic: where each finished run is told as one OpenLineage event as well; empty for nowhere.
@@ -64,6 +67,7 @@ class LineageSettings:
     task_deadline: float = 2.0
     catch_up_interval: float = 300.0
     catch_up_hours: float = 24.0
+    keep_days: float = 0.0
     options: Options = Options()
     naming: Naming = Naming()
     temporary_schemes: frozenset[str] = frozenset({"x-tmp", "inmemory"})
@@ -121,6 +125,7 @@ class LineageSettings:
             task_deadline=reader.seconds("task_deadline", known.task_deadline),
             catch_up_interval=reader.seconds("catch_up_interval", known.catch_up_interval),
             catch_up_hours=reader.seconds("catch_up_hours", known.catch_up_hours),
+            keep_days=_keep_days(reader),
             open_instances=frozenset(reader.words("open_instances", ())),
             openlineage_emit_topic=emitted,
             openlineage_namespace=reader.text("openlineage_namespace", ""),
@@ -210,6 +215,17 @@ class _Reader:
 
 def _key(name: str) -> str:
     return f"[{SECTION}] {name}"
+
+
+def _keep_days(reader: _Reader) -> float:
+    """0 for ever; else no less than what pages, facts and the export of runs look at."""
+    if reader.text("keep_days", "").strip() in ("", "0", "0.0"):
+        return 0.0
+    days = reader.seconds("keep_days", 0.0)
+    least = max(float(LEAST_DAYS), reader.seconds("export_days", LineageSettings().export_days) + 1)
+    if days < least:
+        raise ConfigError(_key("keep_days"), days, f"0 (for ever), or {least:g} and more: what pages and exports need")
+    return days
 
 
 def _options(reader: _Reader) -> Options:

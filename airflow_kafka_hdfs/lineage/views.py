@@ -221,7 +221,11 @@ class JobVersionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPage:
-    """Everything about one job."""
+    """Everything about one job.
+
+    Attributes:
+        kept_since: older runs have been deleted; None if none were.
+    """
 
     job: JobView
     attributes: tuple[AttributeView, ...]
@@ -231,6 +235,7 @@ class JobPage:
     outputs: tuple[DatasetView, ...]
     pairs: int
     runs: tuple[RunView, ...]
+    kept_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -377,6 +382,7 @@ class PopularityView:
 
     Attributes:
         days: (day, runs, readers, teams) for each day with a reading run.
+        kept_since: since when days are told, if that is later than was asked for; older runs have been deleted.
     """
 
     dataset: DatasetView
@@ -384,6 +390,7 @@ class PopularityView:
     runs: int
     teams: tuple[str, ...]
     days: tuple[tuple[str, int, int, int], ...] = ()
+    kept_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,6 +400,7 @@ class StatsView:
     Attributes:
         failing, deprecated: some of these jobs, newest run first; `failing_total` and `deprecated_total` count all.
         fresh: jobs seen for the first time in the last week.
+        kept_since: older runs have been deleted; None if none were.
     """
 
     datasets: int
@@ -403,6 +411,7 @@ class StatsView:
     deprecated_total: int
     fresh: tuple[JobView, ...]
     last_loaded: datetime | None
+    kept_since: datetime | None = None
 
 
 _PLAIN = (str, int, float, bool, type(None))

@@ -14,11 +14,14 @@ from airflow_kafka_hdfs.lineage.loading import DEFAULT_GROUP, MAX_LETTERS, Loade
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_PRUNING = 60.0
+
 
 class LineageLoadOperator(BaseOperator):
     """Loads the lineage topic into the warehouse, up to the end that it has when the task starts.
 
-    Where `[kafka_hdfs_lineage] openlineage_topic` names one, events of OpenLineage are loaded with it.
+    Where `[kafka_hdfs_lineage] openlineage_topic` names one, events of OpenLineage are loaded with it. Where
+    `keep_days` says so, runs that are older are deleted afterwards: once a day, for at most a minute of each task.
 
     Rows and offsets are written in one transaction, so a task that dies and is retried goes on where it stopped and
     doubles nothing. While the warehouse is away the task fails and nothing is lost: the topic keeps 30 days.
@@ -59,7 +62,7 @@ class LineageLoadOperator(BaseOperator):
         """Load.
 
         Returns:
-            Counts: letters, bad, batches, runs, edges, waiting, new_jobs, updated_jobs.
+            Counts: letters, bad, batches, runs, edges, waiting, old, new_jobs, updated_jobs.
 
         Raises:
             KafkaUnavailableError, WarehouseUnavailableError: a retry goes on where this attempt stopped.
@@ -84,6 +87,9 @@ class LineageLoadOperator(BaseOperator):
                 dead_letter_topic=hook.settings.dead_letter_topic,
             )
             report = loader.load_available(self._stop)
+            retention = hook.retention(warehouse)
+            if retention is not None:
+                retention.work(_PRUNING, self._stop)
         finally:
             source.close()
             dead_letters.close()

@@ -64,6 +64,8 @@ def post_events(request: Request, user: User, raw: Annotated[bytes, Depends(_bod
     with looking(request, user) as describer:
         for event in events:
             _refuse_hidden(request, describer, _job(event), datasets_of(event.messages))
+        taken = receiving.without_old(describer.reader, taken)
+        events = [item.event for item in taken if item.event is not None]
     with request.app.state.warehouse().transaction() as tx:
         fresh = receiving.store(tx, taken, datetime.now(UTC))
     rejected = [{"index": number, "reason": item.problem} for number, item in enumerate(taken) if item.problem]

@@ -306,6 +306,8 @@ class EdgeRow:
 
 POSTED_RUN = "posted"
 """Id of the run under which `edge_run` holds the pairs of a job that follow from posted relations."""
+DECLARED_RUN = "openlineage-declared"
+"""Id of the run under which stands what an OpenLineage job event says of a job without running it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -412,9 +414,29 @@ class ExportRow:
     sent_at: datetime
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunedRow:
+    """`lineage_pruned`: what old runs left behind when they were deleted; without a job id: of all jobs.
+
+    Attributes:
+        before: what was told before this moment counts as deleted, and is not loaded again.
+        run_id: the newest run of the job that was due before this; it stays.
+        said: JSON: what that run said of its job, and since when: name -> [value, ISO time].
+        finished_at: when the last deletion was through; only without a job id.
+    """
+
+    TABLE: ClassVar[str] = "lineage_pruned"
+    KEY: ClassVar[tuple[str, ...]] = ("job_id",)
+    job_id: str
+    before: datetime
+    run_id: str = ""
+    said: str = "{}"
+    finished_at: datetime | None = None
+
+
 ROWS: tuple[type[Any], ...] = (
     RawRow, OffsetRow, StageRow, DatasetRow, DatasetAliasRow, DatasetSchemaRow, JobRow, JobVersionRow,
     JobAttributeRow, ResponsibilityRow, RunRow, TaskIoRow, OpenLineageEventRow, OpenLineageSaidRow,
-    EdgeRow, EdgeRunRow, EdgeColumnRow, RelationRow, RepairFreezeRow, ExportRow,
+    EdgeRow, EdgeRunRow, EdgeColumnRow, RelationRow, RepairFreezeRow, ExportRow, PrunedRow,
 )  # fmt: skip
 """Every table of the warehouse."""

@@ -219,6 +219,35 @@ def test_a_number_that_cannot_be_is_refused(lineage, words, capsys):
     assert words[-2] in capsys.readouterr().err
 
 
+class TestPrune:
+    @pytest.fixture(autouse=True)
+    def old(self, lineage, monkeypatch, tmp_path, capsys):
+        url = f"sqlite:///{tmp_path}/old.db"
+        chain_warehouse(url, NOW - 500 * DAY).close()
+        monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__WAREHOUSE", url)
+        capsys.readouterr()  # what was logged while the tables were made
+
+    def test_shows_what_goes_and_deletes_it_when_told(self, lineage):
+        told = json.loads(lineage("prune", "--older-than", "400d", "--dry-run", "-o", "json"))
+        assert (told["changed"], told["rows"]) == (False, {"edge_run": 8, "run": 8})
+        assert "run: 8 rows go" in told["will"]
+        shown = lineage("impact", "orders")
+        done = json.loads(lineage("prune", "--older-than", "57w", "--yes", "-o", "json"))
+        assert (done["changed"], done["rows"]) == (True, {"edge_run": 8, "job_version": 4, "run": 8})
+        assert lineage("prune", "--older-than", "400d", "--yes") == "nothing is that old\n"
+        assert lineage("impact", "orders") == shown
+
+    def test_needs_an_answer_and_an_age_that_makes_sense(self, lineage, monkeypatch):
+        monkeypatch.setattr("builtins.input", lambda _: "n")
+        with pytest.raises(SystemExit, match="nothing was changed"):
+            lineage("prune", "--older-than", "400d")
+        with pytest.raises(SystemExit, match="at least 31d"):
+            lineage("prune", "--older-than", "7d", "--yes")
+        monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__EXPORT_DAYS", "500")
+        with pytest.raises(SystemExit, match="more than .* export_days, 500d"):
+            lineage("prune", "--older-than", "400d", "--yes")
+
+
 class TestSend:
     @pytest.fixture
     def server(self):

@@ -51,12 +51,12 @@ def run_message(dag_id, source, target, when, *, outcome="success", version="1")
     )
 
 
-def chain_warehouse(url):
-    """A warehouse with the chain."""
+def chain_warehouse(url, newest=NOW):
+    """A warehouse with the chain, whose newest runs are of this moment."""
     warehouse = SqlWarehouse(url)
     warehouse.migrate()
     messages = [
-        run_message(dag_id, *ends, NOW - days * DAY, version="2" if days == 0 else "1")
+        run_message(dag_id, *ends, newest - days * DAY, version="2" if days == 0 else "1")
         for dag_id, ends in {**DAGS, "api_after": AFTER}.items()
         for days in (2, 1, 0)
     ]

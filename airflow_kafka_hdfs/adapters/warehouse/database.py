@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.engine import Connection, Engine, make_url
 
+from airflow_kafka_hdfs.adapters.warehouse.looking_back import SqlLookBack
 from airflow_kafka_hdfs.adapters.warehouse.migrating import current_revision, upgrade
 from airflow_kafka_hdfs.adapters.warehouse.reading import SqlReader
 from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, rows_of, statements_for, values_of
@@ -159,6 +160,12 @@ class SqlWarehouse:
         """See `ReadableWarehouse.look`."""
         with self.reading() as connection:
             yield SqlReader(connection, self._statements)
+
+    @contextmanager
+    def look_back(self) -> Iterator[SqlLookBack]:
+        """See `PrunableWarehouse.look_back`."""
+        with self.reading() as connection:
+            yield SqlLookBack(connection, self._statements)
 
     def close(self) -> None:
         """See `Warehouse.close`."""

@@ -79,7 +79,7 @@ TABLES: dict[type[Any], sa.Table] = {row: _table(row, METADATA) for row in ROWS}
 """Row class -> table; columns of the key come first, in the order of the key."""
 
 VERSION_TABLE = "lineage_version"
-REVISION = "0005"
+REVISION = "0006"
 """Newest version of the schema; `migrations/versions` holds the way to it."""
 
 

@@ -59,7 +59,7 @@ function whole(answer, runId) {
     ]),
     h("div", { class: "columns" }, section("Reads", datasets("Datasets it reads", answer.inputs, "reads")), section("Writes", datasets("Datasets it writes", answer.outputs, "writes"))),
     section(runId ? "Pairs of this run" : "Pairs", pairs),
-    section("Runs", answer.runs.length ? runTable(answer.runs, { withJob: false }) : nothing("No runs yet", "No run of it was loaded.")),
+    section("Runs", answer.runs.length ? runTable(answer.runs, { withJob: false }) : nothing("No runs yet", "No run of it was loaded."), answer.kept_since ? h("p", { class: "note" }, "Older runs than ", when(answer.kept_since), " have been deleted, but the last one.") : null),
     comparison(job),
     answer.versions.length ? section("Structures", table("Structures of the job", [["DAG version", (one) => one.dag_version || "?"], ["Bundle", (one) => [one.bundle, one.bundle_version ? h("code", {}, ` ${one.bundle_version.slice(0, 12)}`) : ""]], ["From", (one) => when(one.valid_from)], ["To", (one) => when(one.valid_to)], ["Structure", (one) => h("code", {}, one.structure_hash.slice(0, 12))]], answer.versions)) : null,
   ];

@@ -77,3 +77,14 @@ def test_a_bad_kafka_config_is_not_repeated_since_it_may_hold_a_password():
     with pytest.raises(ConfigError) as caught:
         read(kafka_config='{"sasl.password": "secret"')
     assert "secret" not in str(caught.value)
+
+
+def test_runs_are_kept_for_ever_or_as_long_as_pages_and_exports_need_them():
+    assert read().keep_days == read(keep_days="0").keep_days == 0
+    assert read(keep_days="400").keep_days == 400
+    with pytest.raises(ConfigError, match=r"keep_days: got 30.0; allowed: 0 \(for ever\), or 31 and more"):
+        read(keep_days="30")
+    with pytest.raises(ConfigError, match="61 and more"):
+        read(keep_days="45", export_days="60")
+    with pytest.raises(ConfigError, match="keep_days"):
+        read(keep_days="ever")
