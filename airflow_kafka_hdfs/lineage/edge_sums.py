@@ -13,6 +13,7 @@ from airflow_kafka_hdfs.ports.lineage_rows import EdgeColumnRow, EdgeRow, EdgeRu
 
 EdgeKey = tuple[str, str, str]
 Ends = tuple[str, str]
+_WRITTEN = PairState.WRITTEN.value
 
 
 class EdgeSums:
@@ -36,6 +37,11 @@ class EdgeSums:
             before: stored rows by (source id, target id).
             after: rows as they shall be.
         """
+        if not before:  # a run that was never loaded
+            self._put += after.values()
+            for ends, row in after.items():
+                self._changes.setdefault((run[0], *ends), []).append((None, row))
+            return
         for ends in before.keys() | after.keys():
             old, new = before.get(ends), after.get(ends)
             if old == new:
@@ -122,16 +128,19 @@ def _columns(edge: EdgeRow | None) -> dict[tuple[str, str, str, str, str], EdgeC
 
 def _applied(edge: EdgeRow | None, changes: list[tuple[EdgeRunRow | None, EdgeRunRow | None]]) -> EdgeRow | None:
     """The sum with new and changed runs; None where one takes something back, so that it must be made anew."""
+    added: list[EdgeRunRow] = []
     for old, new in changes:
         if new is None:
             return None
         if old is None:
-            edge = _one(new) if edge is None else _plus(edge, new)
-        else:
-            edge = None if edge is None else _replaced(edge, old, new)
-            if edge is None:
-                return None
-    return edge
+            added.append(new)
+            continue
+        if added:
+            edge, added = _plus(edge, added), []
+        edge = None if edge is None else _replaced(edge, old, new)
+        if edge is None:
+            return None
+    return _plus(edge, added) if added else edge
 
 
 def _replaced(edge: EdgeRow, old: EdgeRunRow, new: EdgeRunRow) -> EdgeRow | None:
@@ -143,8 +152,8 @@ def _replaced(edge: EdgeRow, old: EdgeRunRow, new: EdgeRunRow) -> EdgeRow | None
         return None
     edge = replace(
         edge,
-        last_success=_latest(edge.last_success, when if _succeeded(new) else None),
-        last_declared=_latest(edge.last_declared, when if new.declared else None),
+        last_success=_latest(edge.last_success, [when] if _succeeded(new) else []),
+        last_declared=_latest(edge.last_declared, [when] if new.declared else []),
     )
     if (when, new.run_id) != (edge.last_seen, edge.last_run_id):
         return edge
@@ -170,28 +179,31 @@ def _one(row: EdgeRunRow) -> EdgeRow:
     )
 
 
-def _plus(edge: EdgeRow, row: EdgeRunRow) -> EdgeRow:
-    when = row.run_after
-    last = (when, row.run_id) > (edge.last_seen, edge.last_run_id)
-    # Field by field: this is made for each pair of each run, and `replace` takes three times as long.
+def _plus(edge: EdgeRow | None, rows: list[EdgeRunRow]) -> EdgeRow:
+    """The sum with rows of more runs, at least one."""
+    newest = max(rows, key=_when)
+    fresh = _one(newest)
+    base = fresh if edge is None else edge
+    last = fresh if edge is None or _when(newest) > (edge.last_seen, edge.last_run_id) else edge
+    # Field by field: this is made for each pair of a batch, and `replace` takes three times as long.
     return EdgeRow(
-        job_id=edge.job_id,
-        source_id=edge.source_id,
-        target_id=edge.target_id,
-        first_seen=min(edge.first_seen, when),
-        last_seen=when if last else edge.last_seen,
-        last_success=_latest(edge.last_success, when if _succeeded(row) else None),
-        last_declared=_latest(edge.last_declared, when if row.declared else None),
-        last_run_id=row.run_id if last else edge.last_run_id,
-        last_state=row.state if last else edge.last_state,
-        last_outcome=row.outcome if last else edge.last_outcome,
-        run_count=edge.run_count + 1,
-        evidence=row.evidence if last else edge.evidence,
-        self=edge.self,
-        columns=row.columns if last else edge.columns,
-        valid_to=edge.valid_to,
-        pruned_runs=edge.pruned_runs,
-        pruned_first=edge.pruned_first,
+        job_id=base.job_id,
+        source_id=base.source_id,
+        target_id=base.target_id,
+        first_seen=min(base.first_seen, *[row.run_after for row in rows]),
+        last_seen=last.last_seen,
+        last_success=_latest(base.last_success, [row.run_after for row in rows if _succeeded(row)]),
+        last_declared=_latest(base.last_declared, [row.run_after for row in rows if row.declared]),
+        last_run_id=last.last_run_id,
+        last_state=last.last_state,
+        last_outcome=last.last_outcome,
+        run_count=len(rows) + (0 if edge is None else edge.run_count),
+        evidence=last.evidence,
+        self=base.self,
+        columns=last.columns,
+        valid_to=base.valid_to,
+        pruned_runs=base.pruned_runs,
+        pruned_first=base.pruned_first,
     )
 
 
@@ -202,9 +214,7 @@ def summed(rows: list[EdgeRunRow], before: EdgeRow | None = None) -> EdgeRow:
         rows: all rows of the edge, at least one.
         before: the stored sum; what it says of pruned rows and of its end is kept.
     """
-    edge = _one(rows[0])
-    for row in rows[1:]:
-        edge = _plus(edge, row)
+    edge = _plus(None, rows)
     if before is None:
         return edge
     first = edge.first_seen if before.pruned_first is None else min(edge.first_seen, before.pruned_first)
@@ -219,10 +229,14 @@ def summed(rows: list[EdgeRunRow], before: EdgeRow | None = None) -> EdgeRow:
 
 
 def _succeeded(row: EdgeRunRow) -> bool:
-    return row.state == PairState.WRITTEN.value
+    return row.state == _WRITTEN
 
 
-def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
-    if one is None or other is None:
-        return one or other
-    return max(one, other)
+def _when(row: EdgeRunRow) -> tuple[datetime, str]:
+    return row.run_after, row.run_id
+
+
+def _latest(known: datetime | None, more: list[datetime]) -> datetime | None:
+    if known is not None:
+        more.append(known)
+    return max(more, default=None)

@@ -50,11 +50,10 @@ class JobFacts:
             runs: (job id, run id) -> the run's row as it was and as it is.
             messages: those of the batch that know their job, superseded ones too.
         """
-        jobs = dict(self._stored)
+        told: dict[str, list[Envelope]] = {}
         for envelope in {id(message.envelope): message.envelope for message in messages}.values():
-            fresh = _job_row(envelope)
-            have = jobs.get(fresh.job_id)
-            jobs[fresh.job_id] = fresh if have is None else _merge_jobs(have, fresh)
+            told.setdefault(envelope.job.job_id, []).append(envelope)
+        jobs = self._stored | {job_id: _told_of(self._stored.get(job_id), found) for job_id, found in told.items()}
         changed: dict[str, list[RunRow]] = {}
         telling: dict[str, list[RunRow]] = {}
         moved: set[str] = set()
@@ -109,13 +108,26 @@ class JobFacts:
         if job.last_run is not None and (rows[0].run_after, rows[0].run_id) <= (job.last_run, job.last_run_id):
             return self._from_all_runs(job)
         attributes = dict(said)
+        before: Mapping[str, str] | None = None
+        structure, since = job.structure_hash, job.structure_since
         for row in rows:
-            for name, value in _said(row).items():
-                if name not in attributes or attributes[name].value != value:
-                    attributes[name] = _attribute(job.job_id, name, value, row.run_after)
-            if row.structure_hash != job.structure_hash or job.structure_since is None:
-                job = replace(job, structure_hash=row.structure_hash, structure_since=row.run_after)
-            job = replace(job, last_run=row.run_after, last_run_id=row.run_id, last_outcome=row.outcome)
+            told = _said(row)
+            if told is not before:  # most runs say what the one before said
+                for name, value in told.items():
+                    if name not in attributes or attributes[name].value != value:
+                        attributes[name] = _attribute(job.job_id, name, value, row.run_after)
+            before = told
+            if row.structure_hash != structure or since is None:
+                structure, since = row.structure_hash, row.run_after
+        last = rows[-1]
+        job = replace(
+            job,
+            structure_hash=structure,
+            structure_since=since,
+            last_run=last.run_after,
+            last_run_id=last.run_id,
+            last_outcome=last.outcome,
+        )
         return job, attributes
 
     def _from_all_runs(self, job: JobRow) -> tuple[JobRow, Mapping[str, JobAttributeRow]]:
@@ -208,10 +220,17 @@ def _job_row(envelope: Envelope) -> JobRow:
     )
 
 
-def _merge_jobs(have: JobRow, fresh: JobRow) -> JobRow:
-    newest = max(have, fresh, key=_job_rank)
+def _told_of(stored: JobRow | None, envelopes: list[Envelope]) -> JobRow:
+    """The row of a job with what envelopes of its runs say: the newest of them, and the row if it is newer still."""
+    latest = max(envelope.emitted_at for envelope in envelopes)
+    rows = [_job_row(envelope) for envelope in envelopes if envelope.emitted_at == latest]
+    dates = [envelope.run.run_after for envelope in envelopes]
+    if stored is not None:
+        rows.append(stored)
+        dates += [stored.first_seen, stored.last_seen]
+    newest = max(rows, key=_job_rank)
     return replace(
-        have,
+        stored or newest,
         domain=newest.domain,
         owners=newest.owners,
         team=newest.team,
@@ -219,8 +238,8 @@ def _merge_jobs(have: JobRow, fresh: JobRow) -> JobRow:
         config_file=newest.config_file,
         relative_fileloc=newest.relative_fileloc,
         description=newest.description,
-        first_seen=min(have.first_seen, fresh.first_seen),
-        last_seen=max(have.last_seen, fresh.last_seen),
+        first_seen=min(dates),
+        last_seen=max(dates),
         emitted_at=newest.emitted_at,
         event_id=newest.event_id,
     )

@@ -34,35 +34,46 @@ class Registration:
         self._spans: dict[str, tuple[datetime, datetime]] = {}
         self._aliases: dict[tuple[str, str], DatasetAliasRow] = {}
         self._schemas: dict[tuple[str, str], DatasetSchemaRow] = {}
-        self._relations: dict[tuple[str, str, str], RelationRow] = {}
+        self._relations: dict[tuple[str, str, str], datetime] = {}
         self._noted: set[tuple[str, str, DatasetId, bool, datetime]] = set()
 
     def note(self, messages: Iterable[Message]) -> None:
         """Take up every dataset that the messages name."""
         batch = list(messages)  # keeps every object alive, so that it is known by its number
-        told: set[tuple[int, int, int]] = set()
+        told: set[tuple[int, str, int]] = set()
         for message in batch:
             job_id, when = message.envelope.job.job_id, message.envelope.run.run_after
             if isinstance(message, EdgeMessage):
-                ends = {(id(message.envelope), 0, id(message.source)), (id(message.envelope), 1, id(message.target))}
-                if ends <= told:
-                    continue  # each pair of a run names its ends again
-                told |= ends
+                for direction, detail in ((INPUT, message.source), (OUTPUT, message.target)):
+                    end = (id(message.envelope), direction, id(detail))
+                    if end in told:
+                        continue  # each pair of a run names its ends again
+                    told.add(end)
+                    self._name(job_id, direction, detail.dataset, detail.temporary, when)
+                    if detail.schema_version or detail.schema_id or detail.aliases:
+                        self._detail(detail, when)
+                continue
             for direction, dataset, temporary in _named(message):
-                said = (job_id, direction, dataset, temporary, when)
-                if said in self._noted or dataset.namespace == ALIAS_NAMESPACE:
-                    continue
-                self._noted.add(said)
-                key = self._dataset(DatasetDetail(dataset=dataset, temporary=temporary), when)
-                if direction:
-                    self._relation(job_id, key, direction, when)
-            details = (message.source, message.target) if isinstance(message, EdgeMessage) else message.details
-            for detail in details:
-                more = (
-                    detail.schema_version or detail.schema_id or detail.aliases or not isinstance(message, EdgeMessage)
-                )
-                if more and detail.dataset.namespace != ALIAS_NAMESPACE:
-                    self._detail(detail, when)
+                self._name(job_id, direction, dataset, temporary, when)
+            for detail in message.details:
+                self._detail(detail, when)
+
+    def _name(self, job_id: str, direction: str, dataset: DatasetId, temporary: bool, when: datetime) -> None:
+        said = (job_id, direction, dataset, temporary, when)
+        if said in self._noted or dataset.namespace == ALIAS_NAMESPACE:
+            return
+        self._noted.add(said)
+        key = dataset.key
+        have = self._datasets.get(key)
+        if have is None or temporary:
+            self._dataset(DatasetDetail(dataset=dataset, temporary=temporary), when)
+        else:
+            self._widen(have, when)
+        if direction:
+            relation = (job_id, key, direction)
+            seen = self._relations.get(relation)
+            if seen is None or seen < when:
+                self._relations[relation] = when
 
     def write(self) -> None:
         """Write what differs from what is stored."""
@@ -81,21 +92,28 @@ class Registration:
             else:
                 self._schemas[key] = merged
         self._tx.put(list(self._schemas.values()))
-        for relation in self._tx.rows(RelationRow, ("job_id", "dataset_id", "direction"), list(self._relations)):
-            relation_key = (relation.job_id, relation.dataset_id, relation.direction)
-            seen = max(relation.last_seen, self._relations[relation_key].last_seen)
-            origin = FROM_RUNS if relation.origin == FROM_RUNS else FROM_BOTH
-            if (origin, seen) == (relation.origin, relation.last_seen):
-                del self._relations[relation_key]
-            else:
-                self._relations[relation_key] = RelationRow(
-                    job_id=relation.job_id,
-                    dataset_id=relation.dataset_id,
-                    direction=relation.direction,
-                    origin=origin,
-                    last_seen=seen,
-                )
-        self._tx.put(list(self._relations.values()))
+        self._write_relations()
+
+    def _write_relations(self) -> None:
+        columns = ("job_id", "dataset_id", "direction")
+        stored = {
+            (row.job_id, row.dataset_id, row.direction): row
+            for row in self._tx.rows(RelationRow, columns, list(self._relations))
+        }
+        changed = []
+        for key, seen in self._relations.items():
+            have = stored.get(key)
+            origin = FROM_RUNS
+            if have is not None:
+                origin = FROM_RUNS if have.origin == FROM_RUNS else FROM_BOTH
+                seen = max(seen, have.last_seen)
+                if (origin, seen) == (have.origin, have.last_seen):
+                    continue
+            job_id, dataset_id, direction = key
+            changed.append(
+                RelationRow(job_id=job_id, dataset_id=dataset_id, direction=direction, origin=origin, last_seen=seen)
+            )
+        self._tx.put(changed)
 
     def _write_datasets(self) -> None:
         for key, (first, last) in self._spans.items():
@@ -141,19 +159,18 @@ class Registration:
             )
             self._datasets[key] = _merge_datasets(have, fresh)
         else:
-            first, last = self._spans.get(key) or (have.first_seen, have.last_seen)
-            if not first <= when <= last:
-                self._spans[key] = min(first, when), max(last, when)
+            self._widen(have, when)
         return key
 
-    def _relation(self, job_id: str, dataset_id: str, direction: str, when: datetime) -> None:
-        have = self._relations.get((job_id, dataset_id, direction))
-        if have is None or have.last_seen < when:
-            self._relations[job_id, dataset_id, direction] = RelationRow(
-                job_id=job_id, dataset_id=dataset_id, direction=direction, origin=FROM_RUNS, last_seen=when
-            )
+    def _widen(self, have: DatasetRow, when: datetime) -> None:
+        """Note when a dataset was seen; rows are made anew once, at the end."""
+        first, last = self._spans.get(have.dataset_id) or (have.first_seen, have.last_seen)
+        if not first <= when <= last:
+            self._spans[have.dataset_id] = min(first, when), max(last, when)
 
     def _detail(self, detail: DatasetDetail, when: datetime) -> None:
+        if detail.dataset.namespace == ALIAS_NAMESPACE:
+            return
         key = self._dataset(detail, when)
         for alias in detail.aliases:
             fresh = DatasetAliasRow(ns=alias.namespace, name=alias.name, dataset_id=key, origin=FROM_PRODUCER)

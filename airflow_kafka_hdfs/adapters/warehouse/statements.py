@@ -185,11 +185,10 @@ _SIGNS = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 def copy_line(row: Sequence[Any]) -> str:
     """One line of PostgreSQL's text format for COPY: quotes stay as they are, and most values hold nothing to mask."""
-    values = ["\\N" if value is None else value if type(value) is str else str(value) for value in row]
-    line = "\t".join(values)
-    if "\\" in line or "\n" in line or "\r" in line or line.count("\t") >= len(values):
-        pairs = zip(row, values, strict=True)
-        line = "\t".join([text if value is None else text.translate(_SIGNS) for value, text in pairs])
+    nothing = row.count(None)
+    line = "\t".join(["\\N" if value is None else str(value) for value in row] if nothing else map(str, row))
+    if line.count("\\") > nothing or "\n" in line or "\r" in line or line.count("\t") >= len(row):
+        line = "\t".join(["\\N" if value is None else str(value).translate(_SIGNS) for value in row])
     return f"{line}\n"
 
 
