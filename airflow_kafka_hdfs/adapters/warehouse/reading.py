@@ -31,6 +31,8 @@ _SEARCHED = {DatasetRow: ("ns", "name"), JobRow: ("dag_id", "owners", "team", "t
 _NAMES = {DatasetRow: ("name", "ns"), JobRow: ("dag_id", "instance")}
 _ESCAPE = "\\"
 _FEW = 5_000
+_AT_ONCE = 20_000
+"""Datasets whose neighbours are held in memory at once, each as often as an edge leads to it."""
 
 
 class SqlReader:
@@ -140,9 +142,9 @@ class SqlReader:
         """See `LineageReader.step`."""
         here, there = _ends(direction)
         found: set[str] = set()
-        for part in self._parts(ids):
-            query = sa.select(there).distinct().where(self._statements.member(here, part), *_holding(window))
-            found.update(self._connection.execute(query).scalars().all())
+        for part in self._parts(ids, _AT_ONCE):
+            conditions = (self._statements.member(here, part), *_holding(window))
+            found |= self._statements.distinct(self._connection, there, conditions)
         return found
 
     def degrees(self, ids: Collection[str], direction: Direction, window: Window) -> Mapping[str, int]:
@@ -229,10 +231,10 @@ class SqlReader:
         query = query.order_by(readers.desc(), runs.desc(), reader.c.source_id).limit(limit)
         return [(row[0], int(row[1]), int(row[2])) for row in self._connection.execute(query)]
 
-    def _parts(self, values: Collection[str]) -> Iterator[Collection[str]]:
+    def _parts(self, values: Collection[str], at_most: int = 200_000) -> Iterator[Collection[str]]:
         """The values in portions that one statement takes."""
         wanted = list(values)
-        size = self._statements.portion
+        size = min(self._statements.portion, at_most)
         for start in range(0, len(wanted), size):
             yield wanted[start : start + size]
 

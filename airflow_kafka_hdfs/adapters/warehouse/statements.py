@@ -56,6 +56,11 @@ class Statements(Protocol):
     def member(self, column: sa.ColumnElement[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
         """Condition: a text column equals one of the values, whose number the statement's text does not show."""
 
+    def distinct(
+        self, connection: Connection, column: sa.Column[Any], conditions: Iterable[sa.ColumnElement[bool]]
+    ) -> set[str]:
+        """The values of a text column in the rows that meet all conditions."""
+
 
 @cache
 def _upsert(table: sa.Table, preparer: Any) -> tuple[str, str]:
@@ -219,6 +224,10 @@ def _iso(value: datetime) -> str:
     return value.astimezone(UTC).isoformat(" ", "microseconds")[:_WITHOUT_ZONE]
 
 
+_BETWEEN = "\x1f"
+"""Stands between texts of one list; no id holds it."""
+
+
 class SqliteStatements:
     """SQLite: transactions begin with the write lock, so there is nothing more to lock."""
 
@@ -260,6 +269,13 @@ class SqliteStatements:
         """A table made of one parameter."""
         items = sa.func.json_each(json.dumps(list(values))).table_valued("value")
         return column.in_(sa.select(items.c.value))
+
+    def distinct(
+        self, connection: Connection, column: sa.Column[Any], conditions: Iterable[sa.ColumnElement[bool]]
+    ) -> set[str]:
+        """As one text: a set of Python's takes a fraction of the time that a tree of SQLite's takes, or rows."""
+        joined = connection.execute(sa.select(sa.func.group_concat(column, _BETWEEN)).where(*conditions)).scalar()
+        return set() if joined is None else set(joined.split(_BETWEEN))
 
 
 class PostgresStatements:
@@ -308,6 +324,12 @@ class PostgresStatements:
     def member(self, column: sa.ColumnElement[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
         """An array as one parameter."""
         return column == sa.any_(sa.literal(list(values), sa.ARRAY(sa.Text())))
+
+    def distinct(
+        self, connection: Connection, column: sa.Column[Any], conditions: Iterable[sa.ColumnElement[bool]]
+    ) -> set[str]:
+        """Each value once."""
+        return _distinct(connection, column, conditions)
 
 
 class PortableStatements:
@@ -371,6 +393,16 @@ class PortableStatements:
     def member(self, column: sa.ColumnElement[Any], values: Collection[str]) -> sa.ColumnElement[bool]:
         """IN."""
         return column.in_(list(values))
+
+    def distinct(
+        self, connection: Connection, column: sa.Column[Any], conditions: Iterable[sa.ColumnElement[bool]]
+    ) -> set[str]:
+        """Each value once."""
+        return _distinct(connection, column, conditions)
+
+
+def _distinct(connection: Connection, column: sa.Column[Any], conditions: Iterable[sa.ColumnElement[bool]]) -> set[str]:
+    return set(connection.execute(sa.select(column).distinct().where(*conditions)).scalars())
 
 
 def _in(columns: Sequence[sa.Column[Any]], values: Collection[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
