@@ -1,4 +1,5 @@
 // The drawing of a graph: boxes and lines in SVG, moved and zoomed by one transform. Knows no lineage.
+// Texts take most of a browser's time, so a box gets its own when it comes into view, and its tooltip when pointed at.
 
 import { s } from "./dom.js";
 
@@ -11,7 +12,10 @@ export class Drawing {
     this.pick = pick;
     this.open = open;
     this.boxes = new Map();
+    this.bare = new Set(); // boxes without their texts
+    this.labels = new WeakMap();
     this.lines = [];
+    this.room = null;
     this.view = { x: 0, y: 0, zoom: 1 };
     this.links = s("g", { class: "links" });
     this.nodes = s("g", { class: "nodes" });
@@ -28,17 +32,22 @@ export class Drawing {
   /** Draw anew. `items` are {id, title, sub, kind, label, up, down}, `links` {source, target, kind}, both as `places` has them; the Tab key leads to `first`. */
   draw(items, links, places, first) {
     this.boxes.clear();
+    this.bare.clear();
     const focused = document.activeElement?.dataset?.id;
     const elements = items.map((item, number) => {
       const x = places.columns[number] * BOX.column;
       const y = places.rows[number] * BOX.row;
       const element = this.#box(item, x, y);
-      this.boxes.set(item.id, { item, x, y, element });
+      const box = { item, x, y, element, marks: "" };
+      this.boxes.set(item.id, box);
+      this.bare.add(box);
+      this.labels.set(element, item.label);
       return element;
     });
     this.lines = links.map((link, number) => {
-      const element = s("path", { d: this.#line(link, places.bends[number]), class: `link ${link.kind}`, "marker-end": "url(#arrow)" }, s("title", {}, link.label));
-      return { ...link, element };
+      const element = s("path", { d: this.#line(link, places.bends[number]), class: `link ${link.kind}`, "marker-end": "url(#arrow)" });
+      this.labels.set(element, link.label);
+      return { ...link, element, marks: "" };
     });
     this.links.replaceChildren(...this.lines.map((line) => line.element));
     this.nodes.replaceChildren(...elements);
@@ -47,18 +56,35 @@ export class Drawing {
   }
 
   #box(item, x, y) {
-    const room = BOX.width - 20;
     return s(
       "g",
-      { class: `node ${item.kind}`, transform: `translate(${x} ${y})`, role: "button", tabindex: -1, "aria-label": item.label, "data-id": item.id },
-      s("title", {}, item.label),
+      { class: `node ${item.kind}`, transform: `translate(${x} ${y})`, role: "button", tabindex: -1, "aria-label": item.label, "aria-pressed": "false", "data-id": item.id },
       s("rect", { width: BOX.width, height: BOX.height, rx: 6 }),
       s("rect", { class: "edge", width: 4, height: BOX.height, rx: 2 }),
+    );
+  }
+
+  /** Write into the boxes that have come into view, unless names are too small to be read. */
+  #write() {
+    const { x, y, zoom } = this.view;
+    if (zoom < ZOOM.names) return;
+    const { width, height } = this.size();
+    const [left, top, right, bottom] = [-x / zoom - BOX.column, -y / zoom - BOX.row, (width - x) / zoom + BOX.column - BOX.width, (height - y) / zoom + BOX.row];
+    for (const box of this.bare) {
+      if (box.x < left || box.x > right || box.y < top || box.y > bottom) continue;
+      this.bare.delete(box);
+      box.element.append(...this.#inside(box.item));
+    }
+  }
+
+  #inside(item) {
+    const room = BOX.width - 20;
+    return [
       s("text", { x: 14, y: 18, class: "name" }, cut(item.title, room, 7.1)),
       s("text", { x: 14, y: 33, class: "sub" }, cut(item.sub, room, 5.9)),
       item.up ? this.#more(item, "up", -8) : null,
       item.down ? this.#more(item, "down", BOX.width + 8) : null,
-    );
+    ].filter(Boolean);
   }
 
   #more(item, direction, x) {
@@ -105,13 +131,17 @@ export class Drawing {
 
   /** Classes by id: `marks(id)` and `lineMarks(source, target)` say which of `path`, `dim`, `chosen` a part has. */
   mark(marks, lineMarks) {
-    for (const [id, { item, element }] of this.boxes) {
+    for (const [id, box] of this.boxes) {
       const found = marks(id);
-      element.setAttribute("class", `node ${item.kind} ${found}`);
-      element.setAttribute("aria-pressed", String(found.includes("chosen")));
+      if (found === box.marks) continue;
+      box.marks = found;
+      box.element.setAttribute("class", `node ${box.item.kind} ${found}`);
+      box.element.setAttribute("aria-pressed", String(found.includes("chosen")));
     }
     for (const line of this.lines) {
       const found = lineMarks(line.source, line.target);
+      if (found === line.marks) continue;
+      line.marks = found;
       line.element.setAttribute("class", `link ${line.kind} ${found}`);
       line.element.setAttribute("marker-end", found.includes("path") ? "url(#arrow-path)" : "url(#arrow)");
     }
@@ -123,39 +153,55 @@ export class Drawing {
     const { x, y, zoom } = this.view;
     this.all.setAttribute("transform", `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(${zoom.toFixed(4)})`);
     this.svg.classList.toggle("far", zoom < ZOOM.names);
+    this.#write();
   }
 
+  /** Take up the size of the place to draw in; false if it is the one that is known. */
+  resize({ width, height }) {
+    const same = this.room?.width === width && this.room.height === height;
+    this.room = { width, height };
+    if (!same) this.#write();
+    return !same;
+  }
+
+  /** As last told: to ask for it makes a browser lay out everything first. */
   size() {
-    const { width, height } = this.svg.getBoundingClientRect();
-    return { width: width || 800, height: height || 500 };
+    this.room ??= this.svg.getBoundingClientRect();
+    return { width: this.room.width || 800, height: this.room.height || 500 };
   }
 
   /** Show all of it; never larger than natural size. */
   fit() {
+    const view = this.#whole();
+    if (!view) return;
+    this.view = view;
+    this.#apply();
+  }
+
+  #whole() {
     const boxes = [...this.boxes.values()];
-    if (!boxes.length) return;
+    if (!boxes.length) return null;
     const left = Math.min(...boxes.map((box) => box.x)) - 70;
     const right = Math.max(...boxes.map((box) => box.x)) + BOX.width + 70;
     const top = Math.min(...boxes.map((box) => box.y)) - 30;
     const bottom = Math.max(...boxes.map((box) => box.y)) + BOX.height + 30;
     const { width, height } = this.size();
     const zoom = Math.max(ZOOM.least, Math.min(1, width / (right - left), height / (bottom - top)));
-    this.view = { zoom, x: (width - (left + right) * zoom) / 2, y: (height - (top + bottom) * zoom) / 2 };
-    this.#apply();
+    return { zoom, x: (width - (left + right) * zoom) / 2, y: (height - (top + bottom) * zoom) / 2 };
   }
 
   /** The first look: all of it if names can be read, else the given box with what is around it. */
   start(id) {
-    this.fit();
     const box = this.boxes.get(id);
-    if (this.view.zoom >= ZOOM.start || !box) return;
+    const whole = this.#whole();
+    if (!box || whole.zoom >= ZOOM.start) return this.fit();
     const { width, height } = this.size();
     const before = this.lines.some((line) => line.target === id);
     const after = this.lines.some((line) => line.source === id);
     const share = before === after ? 0.5 : before ? 0.8 : 0.15;
     const zoom = width < 700 ? 0.6 : 0.8;
     this.view = { zoom, x: width * share - (box.x + BOX.width / 2) * zoom, y: height / 2 - (box.y + BOX.height / 2) * zoom };
-    this.#apply();
+    return this.#apply();
   }
 
   zoomBy(factor, at) {
@@ -230,6 +276,10 @@ export class Drawing {
       { passive: false },
     );
     this.svg.addEventListener("keydown", (event) => this.#key(event));
+    this.svg.addEventListener("pointerover", (event) => {
+      const part = event.target.closest(".node, .link");
+      if (part && part.firstElementChild?.tagName !== "title") part.prepend(s("title", {}, this.labels.get(part)));
+    });
   }
 
   #choose(id) {

@@ -84,7 +84,7 @@ class GraphPage {
     );
     if (query("table") === "0") this.#toggleTable();
     document.addEventListener("keydown", (event) => this.#key(event));
-    new ResizeObserver(() => this.model && !this.touched && this.drawing.start(this.root)).observe(this.stage);
+    new ResizeObserver(([{ contentRect }]) => this.drawing.resize(contentRect) && this.model && !this.touched && this.drawing.start(this.root)).observe(this.stage);
     this.drawing.svg.addEventListener("pointerdown", () => (this.touched = true));
     this.drawing.svg.addEventListener("wheel", () => (this.touched = true), { passive: true });
   }
