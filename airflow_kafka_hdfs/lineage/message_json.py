@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -24,6 +23,7 @@ from airflow_kafka_hdfs.lineage.events import (
     TaskIoMessage,
 )
 from airflow_kafka_hdfs.lineage.identity import DatasetId
+from airflow_kafka_hdfs.lineage.message_parts import parts_of, rest_of
 from airflow_kafka_hdfs.lineage.pairs import Flow, Intermediates, Options, PairState
 from airflow_kafka_hdfs.lineage.workflow import (
     DatasetTable,
@@ -285,51 +285,26 @@ def decode(data: bytes | None) -> Message:
 
 
 _WRONG = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, LineageError)
-_HEAD = re.compile(rf'{{"schema_version":{SCHEMA_VERSION},"type":"(edge|run|task_io)","event_id":"[0-9a-f-]{{36}}",')
-_REST = {"edge": ',"source":', "run": ',"structure_hash":', "task_io": ',"task":'}
-"""How the fields begin that `encode` writes after the envelope."""
-_OF_ENVELOPE = frozenset({"emitted_at", "job", "run", "versions"})
-_BEFORE_REST = _OF_ENVELOPE | {"schema_version", "type", "event_id"}
 
 
 def _in_parts(text: str) -> Message | None:
-    """The message in a text as `encode` writes it; None for every other one, good or bad.
-
-    The messages of a run share the text of their envelope, and the runs of a job that of their pairs: each is read
-    once. Three texts that are JSON objects when each gets braces of its own are, one after the other, one object with
-    all their fields, so a cut in the wrong place is always noticed.
-    """
-    head = _HEAD.match(text)
-    if head is None or "\\" in text:
+    """The message in a text as `encode` writes it; None for every other one, good or bad."""
+    parts = parts_of(text, SCHEMA_VERSION)
+    if parts is None:
         return None
-    kind, cut = head[1], text.find(_REST[head[1]], head.end())
-    if cut < 0:
-        return None
+    kind, envelope, rest = parts
     try:
-        envelope = _envelope_in(text[head.end() : cut])
         if kind == "edge":
-            return EdgeMessage(envelope=envelope, **_edge_in(text[cut:]))
-        rest = json.loads("{" + text[cut + 1 :])
-        if not rest.keys().isdisjoint(_BEFORE_REST):
-            return None
-        return _READERS[kind](rest, envelope)
+            return EdgeMessage(envelope=envelope, **_edge_in(rest))
+        return _READERS[kind](rest_of(rest), envelope)
     except _WRONG:
         return None
 
 
-@lru_cache(maxsize=2_000)
-def _envelope_in(text: str) -> Envelope:
-    body = json.loads("{" + text + "}")
-    if not body.keys() <= _OF_ENVELOPE:
-        raise KeyError(*body)
-    return envelope_of(body)
-
-
 @lru_cache(maxsize=20_000)
 def _edge_in(text: str) -> Mapping[str, Any]:
-    body = json.loads("{" + text[1:])
-    if body.keys() != {"source", "target", "edge"}:
-        raise KeyError(*body)
+    """The fields of a pair; a job tells of it in every run, mostly in the same words."""
+    body = rest_of(text)
     return _edge_fields(body["source"], body["target"], body["edge"])
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ class RememberedRights:
         self._seconds = seconds
         self._clock = clock
         self._logins: OrderedDict[str, _Login] = OrderedDict()
+        self._all_names: tuple[float, int, Sequence[tuple[str, str, str]]] | None = None
         self._lock = threading.Lock()
 
     def __call__(self, user: Any, reader: LineageReader, instance: str, open_instances: Collection[str] = ()) -> Access:
@@ -86,7 +87,7 @@ class RememberedRights:
         if known is not None and known[1] == jobs and self._clock() - known[0] < self._seconds:
             return known[2]
         asked = self._clock()
-        names = reader.job_names()
+        names = self._names(reader, jobs, asked)
         dags = lineage_security.all_readable_dags(user, {dag_id for _, owner, dag_id in names if owner == instance})
         found = frozenset(
             job_id
@@ -96,6 +97,15 @@ class RememberedRights:
         answer = None if len(found) == len(names) else found
         login.everything = asked, jobs, answer
         return answer
+
+    def _names(self, reader: LineageReader, jobs: int, now: float) -> Sequence[tuple[str, str, str]]:
+        """(job id, instance, DAG id) of every job, the same for all logins; read anew when there are more."""
+        known = self._all_names
+        if known is not None and known[1] == jobs and now - known[0] < self._seconds:
+            return known[2]
+        names = reader.job_names()
+        self._all_names = now, jobs, names
+        return names
 
     def _login(self, user: Any) -> _Login:
         text = lineage_security.login_of(user)
