@@ -36,11 +36,12 @@ class Check:
 class _Checks:
     found: list[Check] = field(default_factory=list)
 
-    def tried(self, what: str, call: Callable[[], str]) -> None:
+    def tried(self, what: str, call: Callable[[], str]) -> bool:
         """Do it, and note how it went."""
         detail = self.opened(what, call)
         if detail is not None:
             self.found.append(Check(what=what, works=True, detail=detail))
+        return detail is not None
 
     def opened(self, what: str, call: Callable[[], T]) -> T | None:
         """What it gives; None after an error of ours, which is noted."""
@@ -93,8 +94,10 @@ def _ask_sources(done: _Checks, config: IngestConfig, sources: Sources) -> None:
         told = f"{len(infos) - len(faults)} of {len(infos)} topics can be looked at"
         return "; ".join([told, *faults[:_MOST_TOPICS]])
 
-    done.tried("brokers", lambda: f"cluster id {catalog.cluster_id()}")
-    done.tried("topics", topics)
+    if done.tried("brokers", lambda: f"cluster id {catalog.cluster_id()}"):
+        done.tried("topics", topics)
+    else:  # to wait once more for brokers that are away tells nothing new
+        done.found.append(Check(what="topics", works=False, detail="not asked, since the brokers do not answer"))
     if registry is not None:
         known = registry
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from typing import Any
 
 from airflow.cli import cli_config
@@ -15,6 +16,14 @@ _STEERING = "airflow_kafka_hdfs.cli.steering"
 _QUARANTINE = "airflow_kafka_hdfs.cli.quarantine"
 
 Arg: Any = cli_config.Arg  # Airflow gives it no types
+
+
+def _words(text: str) -> str:
+    """A text with something in it."""
+    if not text.strip():
+        raise ArgumentTypeError("got nothing; say in a few words why, for those who read the log later")
+    return text.strip()
+
 
 ARG_DAG_ID = Arg(("-d", "--dag-id"), help="DAG of the pipeline; its file is loaded for the arguments")
 ARG_CHECK_DAG_ID = Arg(("-d", "--dag-id"), help="also try whether this DAG reaches brokers, registry and store")
@@ -37,7 +46,7 @@ ARG_DRY_RUN = Arg(("--dry-run",), help="required: show the plan, read and write 
 ARG_VERBOSE = cli_config.ARG_VERBOSE
 
 ARG_YES = Arg(("-y", "--yes"), help="do it without asking", action="store_true")
-ARG_REASON = Arg(("--reason",), help="why, for the commit", required=True)
+ARG_REASON = Arg(("--reason",), help="why, for the commit", required=True, type=_words)
 ARG_TOPIC = Arg(("--topic",), help="topic or regex")
 ARG_TO = Arg(("--to",), help="earliest, latest or an ISO time with a zone; with --partition: an offset")
 ARG_PARTITION = Arg(

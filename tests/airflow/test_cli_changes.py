@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from tests.airflow.commands import DAG_FILE, all_commands
 from tests.airflow.stored import store_dag
 from tests.fakes.kafka import FakeCluster
 from tests.fakes.lineage import MemoryTopic
-from tests.fakes.lineage_chain import DAGS, NOW, chain_warehouse
+from tests.fakes.lineage_chain import DAGS, DAY, NOW, chain_warehouse
 
 READ_ONLY = {
     "info",
@@ -41,7 +42,7 @@ READ_ONLY = {
     "lineage export",
 }
 CHANGING = sorted(all_commands().keys() - READ_ONLY)
-WITHOUT_COMMIT = {"state recover", "lineage init", "lineage load", "lineage repair", "lineage send"}
+WITHOUT_COMMIT = {"state recover", *(f"lineage {word}" for word in ("init", "load", "prune", "repair", "send"))}
 
 
 @dataclasses.dataclass
@@ -101,10 +102,10 @@ class Scene:
         self.fixture("quarantined")
         return ["--dag-id", "mended"]
 
-    def lineage(self) -> None:
+    def lineage(self, now: datetime = NOW) -> None:
         self.fixture("airflow_db")
         url = f"sqlite:///{self.folder}/lineage.db"
-        chain_warehouse(url).close()
+        chain_warehouse(url, now).close()
         self.monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__WAREHOUSE", url)
         self.monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__INSTANCE", "here")
         topic = MemoryTopic()
@@ -125,6 +126,10 @@ class Scene:
     def lineage_load(self) -> list[str]:
         self.lineage()
         return []
+
+    def lineage_prune(self) -> list[str]:
+        self.lineage(NOW - 500 * DAY)
+        return ["--older-than", "400d"]
 
     def lineage_send(self) -> list[str]:
         self.lineage()
@@ -237,6 +242,14 @@ def content_of_newest_commit(folder: Path) -> str:
     return max(found, key=lambda path: int(path.name)).read_text()
 
 
+def test_a_reason_without_a_word_is_refused_before_anything_is_looked_at(capsys):
+    from airflow.cli.cli_parser import get_parser
+
+    with pytest.raises(SystemExit):
+        get_parser().parse_args(["kafka-hdfs", "state", "gc", "--dag-id", "shop", "--reason", "  "])
+    assert "say in a few words why" in capsys.readouterr().err
+
+
 def test_gc_writes_the_reason_into_the_records_that_end_plans(call, pipeline, tmp_path, monkeypatch):
     from airflow_kafka_hdfs.cli import addressing
     from tests.fakes.runtime import KnownRuns
@@ -345,13 +358,11 @@ def test_info_tries_each_part_by_itself_and_one_fault_hides_none(call, capsys, t
         def cluster_id(self):
             raise KafkaUnavailableError("127.0.0.1:9: nobody there")
 
-        def describe(self, names):
-            raise KafkaUnavailableError("127.0.0.1:9: nobody there")
-
     away = dataclasses.replace(ports.open_sources(None), catalog=Away())
     monkeypatch.setattr(ports, "open_sources", lambda config: away)
     code, found = info()
     assert code == 1
     assert [what for what, check in found.items() if not check["works"]] == ["brokers", "topics"]
     assert "nobody there" in found["brokers"]["detail"]
+    assert found["topics"]["detail"] == "not asked, since the brokers do not answer"
     assert found["destination"]["works"]

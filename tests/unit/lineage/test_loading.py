@@ -188,7 +188,8 @@ def test_the_report_counts_new_and_updated_jobs():
     messages = [run_message(envelope(day=1), draw("t(A->B)")), run_message(envelope(day=2), draw("t(A->C)"))]
     report = loader(filled_topic(messages), MemoryWarehouse(), max_letters=1).load_available()
     assert report.to_json() == {
-        "letters": 2, "old": 0, "bad": 0, "batches": 2, "runs": 2, "edges": 2, "waiting": 0, "new_jobs": 1, "updated_jobs": 1
+        "letters": 2, "old": 0, "bad": 0, "batches": 2, "runs": 2, "edges": 2, "waiting": 0,
+        "new_jobs": 1, "updated_jobs": 1,
     }  # fmt: skip
 
 
