@@ -208,20 +208,69 @@ def test_many_open_files_hold_back_little_together(store, root):
     assert {path.stat().st_size for path in (root / "staging").iterdir()} == {200_000}
 
 
-def test_a_growing_file_has_room_set_aside_and_gives_back_what_it_did_not_need(store, root):
+def ahead_of(path) -> int:
+    """Bytes set aside behind the end of a file."""
+    found = path.stat()
+    return found.st_blocks * 512 - found.st_size
+
+
+def test_a_growing_file_has_room_set_aside_and_gives_back_what_it_did_not_need(store, root, monkeypatch):
+    monkeypatch.setattr(local, "_PLENTY", 0)
     writer = store.create("staging/a")
     chunk = os.urandom(1 << 20)
     reserved = 0
     for count in range(1, 13):
         writer.write(chunk)
-        found = (root / "staging/a").stat()
-        assert found.st_size == count << 20  # readers never see room
-        reserved = max(reserved, found.st_blocks * 512 - found.st_size)
+        assert (root / "staging/a").stat().st_size == count << 20  # readers never see room
+        reserved = max(reserved, ahead_of(root / "staging/a"))
     writer.close()
     assert (root / "staging/a").read_bytes() == 12 * chunk
-    left = (root / "staging/a").stat().st_blocks * 512 - (12 << 20)
-    assert left < 1 << 20
-    assert reserved >= 4 << 20 > left
+    assert ahead_of(root / "staging/a") < 1 << 20
+    assert reserved >= 4 << 20
+
+
+def test_room_of_which_only_a_part_was_left_is_given_back_at_once_and_not_asked_for_again(store, root, monkeypatch):
+    libc, asked = local._LIBC, []
+
+    class EndsInTheMidst:
+        def fallocate64(self, handle, mode, start, size):
+            asked.append(size.value)
+            assert libc.fallocate64(handle, mode, start, local.ctypes.c_int64(size.value // 2)) == 0
+            return -1
+
+    monkeypatch.setattr(local, "_LIBC", EndsInTheMidst())
+    monkeypatch.setattr(local, "_PLENTY", 0)
+    writer = store.create("staging/a")
+    for _ in range(8):
+        writer.write(bytes(1 << 20))
+        assert ahead_of(root / "staging/a") < 1 << 20
+    writer.close()
+    assert (root / "staging/a").read_bytes() == bytes(8 << 20)
+    assert len(asked) == 1
+
+
+def test_many_growing_files_set_little_room_aside_together(store, root, monkeypatch):
+    monkeypatch.setattr(local, "_PLENTY", 0)
+    monkeypatch.setattr(local, "_LEAST_RESERVED", 64 << 10)
+    monkeypatch.setattr(local, "_RESERVED_TOGETHER", 1 << 20)
+    writers = [store.create(f"staging/{number}") for number in range(8)]
+    for _ in range(3):
+        for writer in writers:
+            writer.write(bytes(512 << 10))
+    together = sum(map(ahead_of, (root / "staging").iterdir()))
+    assert 256 << 10 <= together <= (1 << 20) + 8 * (64 << 10)
+    for writer in writers:
+        writer.abort()
+
+
+def test_on_a_disk_with_little_left_no_room_is_set_aside(store, root, monkeypatch):
+    monkeypatch.setattr(local, "_PLENTY", 1 << 62)
+    writer = store.create("staging/a")
+    for _ in range(8):
+        writer.write(bytes(1 << 20))
+        assert ahead_of(root / "staging/a") < 1 << 20
+    writer.close()
+    assert (root / "staging/a").read_bytes() == bytes(8 << 20)
 
 
 def test_a_file_system_that_cannot_set_room_aside_takes_files_all_the_same(store, root, monkeypatch):

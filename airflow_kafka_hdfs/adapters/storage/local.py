@@ -53,6 +53,12 @@ _MOST_RESERVED = 32 << 20
 """Room that is asked for at once, ahead of what is written: with a file that grows, the file system looks for it block
 by block, which takes longer than the copy."""
 
+_RESERVED_TOGETHER = 128 << 20
+"""Room ahead of all files being written: while it is set aside, nobody else can write there."""
+
+_PLENTY = 2 << 30
+"""Free bytes below which no room is set aside: what others need now goes before what we may need later."""
+
 
 class LocalStore(Store):
     """Files below a folder of one file system that has hard links.
@@ -239,10 +245,11 @@ class LocalStore(Store):
 
 
 class _Held:
-    """What each of the files being written may hold back."""
+    """What each of the files being written may hold back, and how much room it may have set aside."""
 
     def __init__(self) -> None:
         self.each = _MOST_HELD
+        self.ahead = _MOST_RESERVED
         self._files = 0
         self._lock = threading.Lock()
 
@@ -251,6 +258,7 @@ class _Held:
         with self._lock:
             self._files += files
             self.each = min(_MOST_HELD, _HELD_TOGETHER // max(self._files, 1))
+            self.ahead = min(_MOST_RESERVED, _RESERVED_TOGETHER // max(self._files, 1))
 
 
 class _LocalWriter(StagedWriter):
@@ -264,6 +272,7 @@ class _LocalWriter(StagedWriter):
         self._size = 0
         self._pushed = 0
         self._reserved = 0
+        self._may_reserve = True
         self._whole = False
         held.change(1)
 
@@ -308,7 +317,7 @@ class _LocalWriter(StagedWriter):
     def _flush(self) -> None:
         handle = self._file.fileno()
         pieces, self._pieces = self._pieces, []
-        if self._reserved < self._size + self._waiting:
+        if self._may_reserve and self._reserved < self._size + self._waiting:
             self._reserve(handle)
         _write_all(handle, pieces)
         self._size += self._waiting
@@ -319,8 +328,11 @@ class _LocalWriter(StagedWriter):
 
     def _reserve(self, handle: int) -> None:
         """Ask for room ahead; a file that has little so far may stay small."""
-        more = min(self._size, _MOST_RESERVED)
-        if more >= _LEAST_RESERVED and _reserve(handle, self._size, self._waiting + more):
+        more = min(self._size, self._held.ahead)
+        if more < _LEAST_RESERVED:
+            return
+        self._may_reserve = _has_plenty(handle) and _reserve(handle, self._size, self._waiting + more)
+        if self._may_reserve:
             self._reserved = self._size + self._waiting + more
 
     def _check(self, action: str) -> None:
@@ -342,7 +354,7 @@ def _write_all(handle: int, pieces: Sequence[bytes | memoryview]) -> None:
 
 
 def _reserve(handle: int, start: int, size: int) -> bool:
-    """Let the file system set room aside without making the file larger; whether it did.
+    """Let the file system set room aside behind the end of a file, without making it larger; whether it did.
 
     `os.posix_fallocate` won't do: it makes the file larger, and writes it full where the file system can't reserve.
     """
@@ -350,7 +362,18 @@ def _reserve(handle: int, start: int, size: int) -> bool:
     if fallocate is None:
         return False
     done: bool = fallocate(handle, _KEEP_SIZE, ctypes.c_int64(start), ctypes.c_int64(size)) == 0
+    if not done:  # where room ends in the midst of it (disk, quota), ext4 keeps for the file what it has got so far
+        with suppress(OSError):
+            os.ftruncate(handle, start)
     return done
+
+
+def _has_plenty(handle: int) -> bool:
+    try:
+        found = os.fstatvfs(handle)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize >= _PLENTY
 
 
 def _push(handle: int, start: int, size: int) -> None:
