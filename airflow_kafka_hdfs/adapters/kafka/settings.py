@@ -33,6 +33,7 @@ FIXED: Mapping[str, tuple[bool | str, str]] = {
     "enable.partition.eof": (True, "only this event tells that a range ending in transaction markers is read whole"),
     "check.crcs": (True, "records damaged on their way would be written as if they were good"),
     "allow.auto.create.topics": (False, "a look at a missing topic would create it"),
+    "api.version.request": (True, "brokers would be asked as in 0.10: records of aborted transactions, and no headers"),
 }
 """Settings with one safe value, and what would go wrong with another."""
 

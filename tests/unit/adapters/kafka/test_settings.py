@@ -43,6 +43,7 @@ def make_consumer(settings: KafkaSettings) -> Consumer:
         ("enable.partition.eof", "False"),
         ("check.crcs", "no"),
         ("allow.auto.create.topics", True),
+        ("api.version.request", False),
     ],
 )
 @pytest.mark.bug(21)
