@@ -276,6 +276,7 @@ messages_timestamps(PyObject *object, PyObject *Py_UNUSED(ignored))
     return column(object, TIMESTAMPS);
 }
 
+/* A list; None if a name is no text. */
 static PyObject *
 headers_of(const MessagesObject *self, const Message *message)
 {
@@ -292,7 +293,11 @@ headers_of(const MessagesObject *self, const Message *message)
         if (!pair || PyList_Append(result, pair)) {
             Py_XDECREF(pair);
             Py_DECREF(result);
-            return NULL;
+            if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+                return NULL;
+            }
+            PyErr_Clear();
+            Py_RETURN_NONE;
         }
         Py_DECREF(pair);
     }
@@ -300,7 +305,8 @@ headers_of(const MessagesObject *self, const Message *message)
 }
 
 PyDoc_STRVAR(record_doc,
-"record(row): (topic, partition, offset, milliseconds, type of the timestamp, key, value, [(name, value), ...]).");
+"record(row): (topic, partition, offset, milliseconds, type of the timestamp, key, value, [(name, value), ...]);\n"
+"None for the headers if a name among them is not UTF-8.");
 
 static PyObject *
 messages_record(PyObject *object, PyObject *index)

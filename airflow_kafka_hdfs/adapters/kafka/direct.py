@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException
 from airflow_kafka_hdfs.adapters.kafka import librdkafka
 from airflow_kafka_hdfs.adapters.kafka.assigned import Assigned, Event, Where
 from airflow_kafka_hdfs.adapters.kafka.errors import Trouble, is_fatal, refused
-from airflow_kafka_hdfs.adapters.kafka.reader import TIMESTAMP_TYPES
+from airflow_kafka_hdfs.adapters.kafka.reader import TIMESTAMP_TYPES, no_headers
 from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings, is_callback
 from airflow_kafka_hdfs.model import ConsumerRecord, TimestampType, TopicPartition
 from airflow_kafka_hdfs.ports.kafka import ClientValues, Poll, RecordBatch, RecordReader, Run
@@ -157,7 +157,7 @@ class DirectBatch(RecordBatch):
             timestamp_type=TIMESTAMP_TYPES.get(kind, TimestampType.NONE),
             key=key,
             value=value,
-            headers=tuple(headers),
+            headers=no_headers(topic, partition, offset) if headers is None else tuple(headers),
         )
 
 

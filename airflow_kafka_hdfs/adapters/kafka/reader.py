@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
@@ -22,6 +23,10 @@ from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
 from airflow_kafka_hdfs.garbage import LeftOut, no_search
 from airflow_kafka_hdfs.model import ConsumerRecord, TimestampType, TopicPartition
 from airflow_kafka_hdfs.ports.kafka import Poll, RecordBatch, RecordReader
+
+log = logging.getLogger(__name__)
+
+Headers = tuple[tuple[str, bytes | None], ...]
 
 TIMESTAMP_TYPES = {TIMESTAMP_CREATE_TIME: TimestampType.CREATE, TIMESTAMP_LOG_APPEND_TIME: TimestampType.LOG_APPEND}
 """By the client's number."""
@@ -83,8 +88,23 @@ class MessageBatch(RecordBatch):
             timestamp_type=TIMESTAMP_TYPES.get(kind, TimestampType.NONE),
             key=message.key(),
             value=message.value(),
-            headers=tuple(message.headers() or ()),  # type: ignore[arg-type]  # a list of pairs when it was received
+            headers=_headers(message),
         )
+
+
+def _headers(message: Message) -> Headers:
+    try:
+        return tuple(message.headers() or ())  # type: ignore[arg-type]  # a list of pairs when it was received
+    except (SystemError, UnicodeDecodeError) as error:  # the client wraps the second one in the first
+        if not isinstance(error.__cause__ or error, UnicodeDecodeError):
+            raise
+        return no_headers(message.topic() or "", message.partition() or 0, message.offset() or 0)
+
+
+def no_headers(topic: str, partition: int, offset: int) -> Headers:
+    """What a record has for headers of which the client can't make text: none, in every reader."""
+    log.warning("%s[%d]@%d: its headers are left off: the name of one is not UTF-8", topic, partition, offset)
+    return ()
 
 
 def check_reader_settings(settings: KafkaSettings) -> None:

@@ -37,6 +37,9 @@ FIXED: Mapping[str, tuple[bool | str, str]] = {
 }
 """Settings with one safe value, and what would go wrong with another."""
 
+_LEFT_TO_CLIENT = ("auto.commit.enable", "api.version.request")
+"""Of these, what the client does by itself; it calls them deprecated where they are said."""
+
 _NO_GROUP = "no consumer group is joined, so it can do nothing here"
 UNUSED: Mapping[str, str] = {
     "auto.commit.interval.ms": "offsets are not committed on a timer",
@@ -104,7 +107,7 @@ class KafkaSettings:
 
     def for_consumer(self) -> dict[str, Any]:
         """What a consumer understands."""
-        fixed = {name: value for name, (value, _) in FIXED.items() if name != "auto.commit.enable"}
+        fixed = {name: value for name, (value, _) in FIXED.items() if name not in _LEFT_TO_CLIENT}
         return {**self._without(PRODUCER_ONLY), **fixed}
 
     def for_admin(self) -> dict[str, Any]:

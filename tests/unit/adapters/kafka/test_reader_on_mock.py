@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, Producer, cimpl
 
+from airflow_kafka_hdfs.adapters.kafka import librdkafka
 from airflow_kafka_hdfs.adapters.kafka.direct import DirectReader
 from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
 from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
@@ -118,3 +120,51 @@ def test_reports_about_other_partitions_are_no_faults(reader: AnyReader):
     poll = reader.poll(10, 0.1)
     assert poll.faults == {tp: "missing"}
     assert len(poll.batch) == 0
+
+
+class _Part(ctypes.Structure):
+    """`rd_kafka_vu_t`: one argument of `rd_kafka_produceva`."""
+
+    class _Value(ctypes.Union):
+        class _Header(ctypes.Structure):
+            _fields_ = (("name", ctypes.c_char_p), ("value", ctypes.c_char_p), ("size", ctypes.c_ssize_t))
+
+        _fields_ = (
+            ("text", ctypes.c_char_p),
+            ("number", ctypes.c_int32),
+            ("header", _Header),
+            ("padding", ctypes.c_char * 64),
+        )
+
+    _fields_ = (("kind", ctypes.c_int), ("value", _Value))
+
+
+def produce_with_header(servers: str, topic: str, name: bytes) -> None:
+    """One record without value, with a header of a name that the client's Python face does not let pass."""
+    lib = librdkafka.library()
+    assert isinstance(lib, librdkafka.Library)
+    raw = ctypes.CDLL(cimpl.__file__)
+    raw.rd_kafka_produceva.restype = ctypes.c_void_p
+    raw.rd_kafka_produceva.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Part), ctypes.c_size_t]
+    raw.rd_kafka_flush.argtypes = [ctypes.c_void_p, ctypes.c_int]
+    conf, text = lib.conf_new(), ctypes.create_string_buffer(512)
+    lib.conf_set(conf, b"bootstrap.servers", servers.encode(), text, len(text))
+    client = lib.new(librdkafka.PRODUCER, conf, text, len(text))
+    parts = (_Part * 3)()
+    parts[0].kind, parts[0].value.text = 1, topic.encode()
+    parts[1].kind, parts[1].value.number = 3, 0
+    parts[2].kind, parts[2].value.header = 9, _Part._Value._Header(name, b"v", 1)
+    assert lib.error_of(raw.rd_kafka_produceva(client, parts, 3)) is None
+    assert raw.rd_kafka_flush(client, 10_000) == 0
+    lib.destroy(client)
+
+
+def test_a_record_whose_header_has_a_name_that_is_no_text_is_read_without_headers(reader: AnyReader, mock, caplog):
+    produce_with_header(mock.servers, "odd", b"na\xffme")
+    reader.assign({TopicPartition("odd", 0): 0})
+    deadline = time.monotonic() + 30
+    while not len((poll := reader.poll(10, 0.2)).batch):
+        assert time.monotonic() < deadline
+    found = poll.batch.record(0)
+    assert (found.topic, found.offset, found.value, found.headers) == ("odd", 0, None, ())
+    assert "odd[0]@0: its headers are left off: the name of one is not UTF-8" in caplog.text

@@ -134,6 +134,7 @@ def test_every_kind_of_client_takes_what_it_is_given_without_a_word(capfd: pytes
         "error_cb": lambda error: None,
     }
     settings = client_settings(everything)
+    assert not settings.for_consumer().keys() & {"auto.commit.enable", "api.version.request"}  # told to standard error
     make_consumer(settings).close()
     settings.make(AdminClient, settings.for_admin()).poll(0)
     settings.make(Producer, settings.for_producer()).poll(0)
