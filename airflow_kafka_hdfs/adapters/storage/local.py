@@ -288,6 +288,7 @@ class _LocalWriter(StagedWriter):
         self._check("close")
         try:
             check_content("close", self._path, self._size + self._waiting)
+            self._may_reserve = False  # it grows no more
             with os_errors("close", self._path), self._file:
                 self._flush()
                 if self._reserved > self._size:
