@@ -25,7 +25,10 @@ from airflow_kafka_hdfs.adapters.warehouse import SqlWarehouse
 from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.loading import Loader
-from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, RunRow
+from airflow_kafka_hdfs.lineage.openlineage import EventReader
+from airflow_kafka_hdfs.lineage.settings import LineageSettings
+from airflow_kafka_hdfs.lineage.storage_text import unpack
+from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, RawRow, RunRow
 from tests.fakes.auth_manager import RIGHTS
 from tests.stack.airflow import AirflowStandalone
 from tests.stack.kafka import KafkaCluster
@@ -35,6 +38,8 @@ pytestmark = [pytest.mark.airflow, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "dags" / "captcha_event_hourly.py"
 TOPIC = "airflow.lineage"
+EVENTS = "airflow.openlineage"
+"""Where Airflow's own OpenLineage provider tells of the same runs."""
 RUNS = 20
 SCHEMA = {
     "type": "record",
@@ -122,12 +127,20 @@ class Lab:
     kafka: KafkaCluster
     warehouse: SqlWarehouse
     data: Path
+    topics: tuple[str, ...] = (TOPIC,)
 
     def load(self) -> None:
         """Load what is in the topic now."""
         source = KafkaLetterSource(client_settings({"bootstrap.servers": self.kafka.bootstrap_servers}))
         try:
-            Loader(source, self.warehouse, SystemClock(), topics=[TOPIC]).load_available()
+            Loader(
+                source,
+                self.warehouse,
+                SystemClock(),
+                topics=[*self.topics, EVENTS],
+                events=EventReader(LineageSettings(instance="test")),
+                event_topics=[EVENTS],
+            ).load_available()
         finally:
             source.close()
 
@@ -193,20 +206,36 @@ def lab(postgres_server, kafka_single, tmp_path_factory) -> Iterator[Lab]:
     (dags / "ingest.py").write_text(example)
     (schemas / "7.avsc").write_text(json.dumps(SCHEMA))
     create_topics(
-        client_settings({"bootstrap.servers": kafka_single.bootstrap_servers}), [TOPIC], partitions=3, replication=1
+        client_settings({"bootstrap.servers": kafka_single.bootstrap_servers}),
+        [TOPIC, EVENTS],
+        partitions=3,
+        replication=1,
     )
     url = postgres_server.create_database("lineage_airflow")
     rights = {
         "ann": {"read": ["figure", "daily"], "edit": ["daily"]},
         "bob": {"read": ["diamond"], "edit": []},
     }
+    transport = {
+        "type": "kafka",
+        "topic": EVENTS,
+        "config": {"bootstrap.servers": kafka_single.bootstrap_servers},
+        "flush": True,
+    }
+    # The tests alone: beside the installed package the checkout would make its plugin known twice, and at a name that
+    # comes twice Airflow's tasks leave out all plugins that come after it, the OpenLineage provider's among them.
+    path = folder / "path"
+    path.mkdir()
+    (path / "tests").symlink_to(ROOT / "tests")
     env = {
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": str(path),
         "AIRFLOW__CORE__AUTH_MANAGER": "tests.fakes.auth_manager.DagRights",
         RIGHTS: json.dumps(rights),
         "AIRFLOW__KAFKA_HDFS_LINEAGE__ENABLED": "True",
         "AIRFLOW__KAFKA_HDFS_LINEAGE__INSTANCE": "test",
         "AIRFLOW__KAFKA_HDFS_LINEAGE__WAREHOUSE": url,
+        "AIRFLOW__OPENLINEAGE__NAMESPACE": "test",
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
         "KAFKA_HDFS_DESTINATION": data.as_uri(),
         "KAFKA_HDFS_REGISTRY": schemas.as_uri(),
     }
@@ -258,6 +287,37 @@ def test_queued_runs_complete_and_each_is_in_the_warehouse(lab):
     (run,) = lab.loaded("ingest", bool).values()
     assert (run.outcome, run.run_type) == ("success", "scheduled")
     assert lab.edges("ingest") == {("LineageEvent", f"{lab.data}/LineageEvent"): written}
+
+
+def test_the_openlineage_provider_beside_it_tells_the_same_and_doubles_nothing(lab, tmp_path):
+    """Its events alone make the same pairs of the same jobs and datasets; loaded with ours they change nothing."""
+    alone = Lab(lab.airflow, lab.kafka, SqlWarehouse(f"sqlite:///{tmp_path}/events.db"), lab.data, topics=())
+    alone.warehouse.migrate()
+    dag_ids = ("figure", "diamond", "branch", "mapped", "ingest")
+    ours = {dag_id: lab.edges(dag_id) for dag_id in dag_ids}
+    # What never ran is told by nobody but the DAG itself.
+    told = {**ours, "branch": {("asked", "/yes"): (1, "written")}}
+
+    def arrived() -> bool:
+        alone.load()
+        known = {row.dag_id for row in alone.rows(JobRow)}
+        return known >= set(dag_ids) and {dag_id: alone.edges(dag_id) for dag_id in dag_ids} == told
+
+    wait_until(arrived, what="events of every task", timeout=120, every=2)
+    lab.load()
+    assert {dag_id: lab.edges(dag_id) for dag_id in dag_ids} == ours
+    assert {row.origin for dag_id in dag_ids for row in lab.runs(dag_id).values()} == {""}
+    for kind, key in ((JobRow, "job_id"), (DatasetRow, "dataset_id")):
+        assert {getattr(row, key) for row in alone.rows(kind)} <= {getattr(row, key) for row in lab.rows(kind)}
+
+    bodies = [json.loads(unpack(row.body)) for row in alone.rows(RawRow)]
+    (published,) = [
+        body for body in bodies if (body["job"]["name"], body["eventType"]) == ("ingest.ingest.publish", "COMPLETE")
+    ]
+    (entry,) = published["job"]["facets"]["lineage"]["entries"]
+    assert [source["name"] for source in entry["inputs"]] == ["LineageEvent"]
+    assert published["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 10
+    alone.warehouse.close()
 
 
 def test_two_users_see_what_their_dags_reach_and_nobody_without_a_login(lab):
