@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
+from airflow_kafka_hdfs.hooks.lineage import LineageHook
+from airflow_kafka_hdfs.lineage.settings import LineageSettings
 from tests.airflow.commands import command, dag_file, pipeline, quarantined
 from tests.airflow.lineage_server import call, server
 from tests.airflow.stored import store_dag
+from tests.fakes.lineage import MemoryTopic
 from tests.stack.kafka import KafkaCluster
 
 # Fixtures of the commands, and of the API server.
@@ -145,3 +148,24 @@ def lines_of(folder: Path, topic: str) -> dict[str, list[Any]]:
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         found.setdefault(path.parent.relative_to(root).as_posix(), []).extend(lines)
     return found
+
+
+# Of the tests of lineage that is sent.
+
+
+@pytest.fixture
+def settings(tmp_path, unique_name):
+    return LineageSettings(enabled=True, instance=unique_name, spool_dir=str(tmp_path / "spool"))
+
+
+@pytest.fixture
+def topic():
+    return MemoryTopic()
+
+
+@pytest.fixture
+def emitter(airflow_db, settings, topic):
+    """Sends what it is told into `topic`."""
+    from airflow_kafka_hdfs.plugins.lineage_thread import Emitter
+
+    return Emitter(LineageHook(settings), box=lambda: topic)

@@ -1,8 +1,13 @@
-"""DAGs in the metadata database."""
+"""DAGs in the metadata database, and messages in a topic."""
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from airflow.sdk import DAG
+
+from tests.fakes.lineage import MemoryTopic
 
 
 def store_dag(dag: DAG, bundle: str = "testing") -> None:
@@ -19,3 +24,8 @@ def store_dag(dag: DAG, bundle: str = "testing") -> None:
         lazy = LazyDeserializedDAG.from_dag(dag)
         SerializedDAG.bulk_write_to_db(bundle, None, [lazy], session=session)
         SerializedDagModel.write_dag(lazy, bundle_name=bundle, session=session)
+
+
+def messages(topic: MemoryTopic, kind: str) -> list[Any]:
+    """Messages of lineage of one type."""
+    return [body for _, _, value in topic.sent if (body := json.loads(value)).get("type") == kind]

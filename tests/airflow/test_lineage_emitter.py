@@ -16,13 +16,12 @@ from airflow_kafka_hdfs.hooks.lineage import LineageHook
 from airflow_kafka_hdfs.lineage.expansion import run_lineage
 from airflow_kafka_hdfs.lineage.loading import Loader
 from airflow_kafka_hdfs.lineage.openlineage_making import run_id
-from airflow_kafka_hdfs.lineage.settings import LineageSettings
 from airflow_kafka_hdfs.plugins import lineage_runs
 from airflow_kafka_hdfs.plugins.lineage_snapshot import snapshot, workflow_of
 from airflow_kafka_hdfs.plugins.lineage_thread import Emitter
 from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, EdgeRunRow, RunRow
-from tests.airflow.stored import store_dag
-from tests.fakes.lineage import MemoryTopic, MemoryWarehouse
+from tests.airflow.stored import messages
+from tests.fakes.lineage import MemoryWarehouse
 from tests.fakes.runtime import ManualClock
 
 INGEST = {
@@ -32,25 +31,6 @@ INGEST = {
     "time_field": "time",
     "bootstrap": "earliest",
 }
-
-
-@pytest.fixture
-def settings(tmp_path, unique_name):
-    return LineageSettings(enabled=True, instance=unique_name, spool_dir=str(tmp_path / "spool"))
-
-
-@pytest.fixture
-def topic():
-    return MemoryTopic()
-
-
-@pytest.fixture
-def emitter(airflow_db, settings, topic):
-    return Emitter(LineageHook(settings), box=lambda: topic)
-
-
-def messages(topic, kind):
-    return [body for _, _, value in topic.sent if (body := json.loads(value)).get("type") == kind]
 
 
 def pairs(topic):
@@ -280,99 +260,6 @@ def test_an_alias_that_another_dag_writes_stands_for_its_assets(emitter, topic, 
     again = Emitter(LineageHook(emitter.settings), box=lambda: topic)
     again.send(run.dag_id, run.run_id)
     assert messages(topic, "run")[1]["inlet_aliases"] == told["inlet_aliases"]
-
-
-@pytest.fixture
-def ended(airflow_db, unique_name):
-    """`ended(dag_id, run_id, when)` stores a run that ended then."""
-    from airflow.models.dagrun import DagRun
-    from airflow.utils.session import create_session
-    from airflow.utils.types import DagRunTriggeredByType, DagRunType
-
-    def store(dag_id, run_id, when):
-        kinds = {"run_type": DagRunType.MANUAL, "triggered_by": DagRunTriggeredByType.TEST}
-        with create_session() as session:
-            run = DagRun(dag_id=dag_id, run_id=run_id, state="success", **kinds)
-            run.end_date = when
-            session.add(run)
-
-    return store
-
-
-def copying(name, *, pairs=None):
-    """A DAG with one task; `pairs` is what its operator says of them in the DAG file."""
-    from airflow.sdk import BaseOperator
-
-    class Copy(BaseOperator):
-        def __init__(self, **kwargs):
-            super().__init__(**kwargs)
-            self.lineage_pairs = pairs
-
-        @classmethod
-        def get_serialized_fields(cls):
-            return super().get_serialized_fields() | {"lineage_pairs"}
-
-    with DAG(name, schedule=None) as dag:
-        Copy(task_id="copy", inlets=[Asset("kafka://b:9092/orders")], outlets=[Asset("hdfs://nn/orders")])
-    store_dag(dag)
-    return name
-
-
-def told_runs(topic, name):
-    found = [(m["job"]["dag_id"], m["run"]["run_id"]) for m in messages(topic, "run")]
-    return [run_id for dag_id, run_id in found if dag_id.startswith(name)]
-
-
-def test_a_dag_that_cannot_be_read_keeps_no_other_run_from_being_sent(
-    emitter, settings, topic, ended, unique_name, caplog
-):
-    now = datetime.now(UTC)
-    lineage_runs.acknowledge(settings.instance, now)
-    good, bad = copying(f"{unique_name}_good"), copying(f"{unique_name}_bad", pairs=["one that is no pair"])
-    for number, dag_id in enumerate((good, bad, good)):
-        ended(dag_id, f"r{number}", now + timedelta(seconds=number))
-        emitter.put(dag_id, f"r{number}", "success")
-    emitter.step(0.1)
-    assert told_runs(topic, unique_name) == ["r0", "r2"]
-    fresh = Emitter(LineageHook(settings), box=lambda: topic)
-    fresh.catch_up()
-    fresh.catch_up()
-    assert told_runs(topic, unique_name) == ["r0", "r2"] * 2
-    assert lineage_runs.acknowledged(settings.instance) == now + timedelta(seconds=2)
-    assert caplog.text.count(f"DAG {bad} can't be read; run r1 is not sent") == 2
-
-
-def test_runs_wait_while_the_database_of_airflow_is_away(emitter, topic, ended, unique_name, monkeypatch):
-    from sqlalchemy.exc import OperationalError
-
-    dag_id, now = copying(unique_name), datetime.now(UTC)
-    for number in range(3):
-        ended(dag_id, f"r{number}", now)
-        emitter.put(dag_id, f"r{number}", "success")
-
-    def away():
-        raise OperationalError("", {}, Exception("away"))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(lineage_runs, "session", away)
-        with pytest.raises(OperationalError):
-            emitter.step(0.1)
-    emitter.step(0.1)
-    assert told_runs(topic, unique_name) == ["r0", "r1", "r2"]
-
-
-def test_catching_up_looks_at_all_runs_however_many_ended_at_once(
-    emitter, settings, topic, ended, unique_name, monkeypatch
-):
-    now = datetime.now(UTC)
-    lineage_runs.acknowledge(settings.instance, now)
-    dag_id = copying(unique_name)
-    for number in range(7):
-        ended(dag_id, f"r{number}", now + timedelta(seconds=number // 5))
-    monkeypatch.setattr(lineage_runs.finished_since, "__defaults__", (2,))
-    emitter.catch_up()
-    assert told_runs(topic, unique_name) == [f"r{number}" for number in range(7)]
-    assert lineage_runs.acknowledged(settings.instance) >= now + timedelta(seconds=1)
 
 
 @pytest.mark.parametrize(("kind", "catches_up"), [("SchedulerJob", True), ("DagProcessorJob", False)])
