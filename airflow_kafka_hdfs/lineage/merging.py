@@ -10,29 +10,27 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from airflow_kafka_hdfs.lineage.edge_sums import EdgeSums
-from airflow_kafka_hdfs.lineage.events import EdgeMessage, Job, Message, RunMessage, TaskIoMessage, Versions
+from airflow_kafka_hdfs.lineage.events import EdgeMessage, Message, RunMessage, TaskIoMessage
 from airflow_kafka_hdfs.lineage.expansion import run_lineage
 from airflow_kafka_hdfs.lineage.graph_cache import GraphCache, PairRow, RunPairs
 from airflow_kafka_hdfs.lineage.identity import ALIAS_NAMESPACE, DatasetId
 from airflow_kafka_hdfs.lineage.job_facts import JobFacts
 from airflow_kafka_hdfs.lineage.kept import of_kept_range
-from airflow_kafka_hdfs.lineage.message_json import decode_facts, decode_report, encode_facts, encode_report, filled
+from airflow_kafka_hdfs.lineage.message_json import decode_facts, decode_report
+from airflow_kafka_hdfs.lineage.message_rows import FROM_MESSAGE, compact, edge_row, report_row, run_row, version_row
 from airflow_kafka_hdfs.lineage.openlineage import OpenLineageEvent
 from airflow_kafka_hdfs.lineage.openlineage_runs import fold
-from airflow_kafka_hdfs.lineage.pairs import PairState
 from airflow_kafka_hdfs.lineage.registration import Registration
-from airflow_kafka_hdfs.lineage.storage_text import pack, unpack
-from airflow_kafka_hdfs.lineage.workflow import Workflow, decode_workflow, encode_workflow
+from airflow_kafka_hdfs.lineage.storage_text import unpack
+from airflow_kafka_hdfs.lineage.workflow import Workflow, decode_workflow
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
 from airflow_kafka_hdfs.ports.lineage_rows import EdgeRunRow, JobVersionRow, RunRow, StageRow, TaskIoRow
 
 RunKey = tuple[str, str]
 FROM_GRAPH = "graph"
-FROM_MESSAGE = "message"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +144,7 @@ class Merge:
             if state.row is None or _run_rank(row) > _run_rank(state.row):
                 state.row = row
         elif isinstance(message, TaskIoMessage):
-            report = _report_row(message)
+            report = report_row(message)
             key = (report.task_id, report.map_index)
             have = state.reports.get(key)
             if have is None or _report_rank(report) > _report_rank(have):
@@ -180,7 +178,7 @@ class Merge:
 
     def _take_version(self, message: RunMessage) -> None:
         key = (message.envelope.job.job_id, message.structure_hash)
-        have, fresh = self._versions.get(key), _version_row(message)
+        have, fresh = self._versions.get(key), version_row(message)
         if message.graph is not None:
             self._cache.add(message.structure_hash, message.graph)
         if have is None:
@@ -254,7 +252,7 @@ class Merge:
         else:
             # Only here do single messages matter: while the graph is known, pairs are derived from it.
             for message in state.fresh_told:
-                fresh = _edge_row(message)
+                fresh = edge_row(message)
                 pair = (fresh.source_id, fresh.target_id)
                 have = state.told.get(pair)
                 if have is None or _edge_rank(fresh) > _edge_rank(have):
@@ -314,9 +312,9 @@ class Merge:
                     state=pair.state.value,
                     evidence=" ".join(pair.evidence),
                     instances=pair.instances,
-                    path=_text(list(pair.path)),
+                    path=compact(list(pair.path)),
                     declared=(pair.source, pair.target) in found.declared,
-                    columns=_text(columns[pair.source, pair.target]) if (pair.source, pair.target) in columns else "",
+                    columns=compact(columns[pair.source, pair.target]) if (pair.source, pair.target) in columns else "",
                 )
                 for pair in found.derivation.pairs
             ),
@@ -324,7 +322,7 @@ class Merge:
                 "pairs": found.derivation.count,
                 "compressed": found.derivation.compressed,
                 "attempts": found.attempts,
-                "incomplete": _text(list(found.incomplete)),
+                "incomplete": compact(list(found.incomplete)),
             },
         )
 
@@ -335,16 +333,6 @@ def _changed(row: RunRow, changes: Mapping[str, Any]) -> RunRow:
 
 def _last_of_each(reports: list[TaskIoRow]) -> list[TaskIoRow]:
     return list({(report.task_id, report.map_index): report for report in reports}.values())
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-@lru_cache(maxsize=2_000)
-def _filled_text(value: Job | Versions) -> str:
-    """What most runs of a job say as the one before did."""
-    return _text(filled(value))
 
 
 def _run_rank(row: RunRow) -> tuple[Any, ...]:
@@ -370,86 +358,3 @@ def _report_rank(row: TaskIoRow) -> tuple[Any, ...]:
 def _edge_rank(row: EdgeRunRow) -> tuple[Any, ...]:
     said = (row.state, row.outcome, row.evidence, row.path, row.columns, row.declared, row.instances)
     return row.clear_number, row.emitted_at, *said
-
-
-def run_row(message: RunMessage) -> RunRow:
-    """The row of a run message."""
-    run, job = message.envelope.run, message.envelope.job
-    return RunRow(
-        job_id=job.job_id,
-        run_id=run.run_id,
-        clear_number=run.clear_number,
-        run_type=run.run_type,
-        triggered_by=run.triggered_by,
-        logical_date=run.logical_date,
-        interval_start=run.interval_start,
-        interval_end=run.interval_end,
-        run_after=run.run_after,
-        started_at=run.started_at,
-        ended_at=run.ended_at,
-        outcome=run.outcome,
-        reason=run.reason,
-        versions=_filled_text(message.envelope.versions),
-        job=_filled_text(job),
-        structure_hash=message.structure_hash,
-        facts=pack(_text(encode_facts(message.facts, message.options))),
-        pairs=message.pairs,
-        compressed=message.compressed,
-        emitted_at=message.envelope.emitted_at,
-        event_id=message.event_id,
-        origin=message.envelope.origin,
-    )
-
-
-def _version_row(message: RunMessage) -> JobVersionRow:
-    versions, run = message.envelope.versions, message.envelope.run
-    return JobVersionRow(
-        job_id=message.envelope.job.job_id,
-        structure_hash=message.structure_hash,
-        graph=pack(_text(encode_workflow(message.graph))) if message.graph is not None else "",
-        dag_version=versions.dag_version,
-        bundle=versions.bundle,
-        bundle_version=versions.bundle_version,
-        valid_from=run.run_after,
-        valid_to=run.run_after,
-        emitted_at=message.envelope.emitted_at,
-    )
-
-
-def _report_row(message: TaskIoMessage) -> TaskIoRow:
-    report = message.report
-    return TaskIoRow(
-        job_id=message.envelope.job.job_id,
-        run_id=message.envelope.run.run_id,
-        task_id=report.task_id,
-        map_index=report.map_index,
-        clear_number=message.envelope.run.clear_number,
-        try_number=report.try_number,
-        complete=report.complete,
-        state=report.state,
-        body=pack(_text(encode_report(report))),
-        emitted_at=message.envelope.emitted_at,
-        origin=message.envelope.origin,
-    )
-
-
-def _edge_row(message: EdgeMessage) -> EdgeRunRow:
-    run = message.envelope.run
-    columns = [[c.source_field, c.target_field, c.direct, c.subtype, c.masking] for c in message.columns]
-    return EdgeRunRow(
-        job_id=message.envelope.job.job_id,
-        run_id=run.run_id,
-        source_id=message.source.dataset.key,
-        target_id=message.target.dataset.key,
-        run_after=run.run_after,
-        state=PairState(message.state).value,
-        outcome=run.outcome,
-        evidence=" ".join(message.evidence),
-        instances=message.instances,
-        path=_text(list(message.path)),
-        declared=message.declared,
-        origin=FROM_MESSAGE,
-        clear_number=run.clear_number,
-        columns=_text(columns) if columns else "",
-        emitted_at=message.envelope.emitted_at,
-    )
