@@ -216,6 +216,10 @@ class LineageError(KafkaHdfsError):
     """Pairs, messages or the lineage warehouse."""
 
 
+class WarehouseSchemaError(LineageError):
+    """The warehouse's tables are missing, or of another version than this package."""
+
+
 class WarehouseUnavailableError(Transient, LineageError):
     """The warehouse database is away; loading goes on where it stopped."""
 

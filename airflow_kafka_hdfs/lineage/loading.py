@@ -7,9 +7,14 @@ stands is dropped and read again from there, so several loaders may run side by 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from airflow_kafka_hdfs.exceptions import KafkaUnavailableError, WarehouseUnavailableError
+from airflow_kafka_hdfs.exceptions import (
+    KafkaUnavailableError,
+    Transient,
+    WarehouseSchemaError,
+    WarehouseUnavailableError,
+)
 from airflow_kafka_hdfs.garbage import no_search
 from airflow_kafka_hdfs.lineage.events import Message, MessageError
 from airflow_kafka_hdfs.lineage.graph_cache import GraphCache
@@ -26,6 +31,8 @@ MAX_LETTERS = 10_000
 _NO_PROGRESS = 60.0
 _LOOK_AGAIN = 300.0
 """Seconds after which a long-running loader assigns anew, so that added partitions are read."""
+_MOST_REFUSED = 20
+"""Messages in a row that can't be merged: more of them are hardly at fault themselves."""
 _BACK_OFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -121,6 +128,8 @@ class Loader:
         self._events = events
         self._event_topics = frozenset(event_topics)
         self._cache = GraphCache()
+        self._at_once = max_letters
+        self._refused = 0
         self._stored: dict[tuple[str, int], int] | None = None
 
     def load_available(self, stop: StopSignal | None = None) -> LoadReport:
@@ -136,6 +145,7 @@ class Loader:
         moved = self._clock.monotonic()
         before: Mapping[tuple[str, int], int] = {}
         while not (stop is not None and stop.is_set()):
+            self._assign()  # what was polled last may not be kept
             positions = self._source.positions()
             if all(positions.get(key, 0) >= end for key, end in ends.items()):
                 break
@@ -184,28 +194,60 @@ class Loader:
             timeout: seconds to wait for messages.
 
         Returns:
-            Number of messages loaded; 0 also where another loader was faster.
+            Number of messages loaded; 0 also where another loader was faster, and where a message among them can't be
+            merged: it is looked for in smaller batches.
+
+        Raises:
+            KafkaUnavailableError, WarehouseUnavailableError: reading goes on from where the warehouse stands.
+            WarehouseSchemaError: the tables can't be used.
+            Exception: what stops message after message from being merged.
         """
         self._assign()
         # Whatever goes wrong from here on, reading starts anew from where the warehouse stands.
         stored, self._stored = self._stored or {}, None
-        letters = self._source.poll(self._max_letters, timeout)
+        letters = self._source.poll(self._at_once, timeout)
         if not letters:
             self._stored = stored
             return 0
         with no_search():
             messages, events, raws = self._read(letters)
-            bad = [raw for raw in raws if raw.problem]
-            self._bury(letters, bad)
-            with self._warehouse.transaction() as tx:
-                following = self._advance(tx, letters, stored)
-                if following is None:
+            try:
+                following, merged = self._kept(letters, stored, raws, messages, events)
+                self._refused = 0
+            except Exception as error:
+                if isinstance(error, Transient | WarehouseSchemaError):
+                    raise
+                if len(letters) > 1:
+                    self._at_once = len(letters) // 2
                     return 0
-                tx.put(raws)
-                merged = Merge(tx, self._cache).apply(messages, events)
+                self._refused += 1
+                if self._refused > _MOST_REFUSED:
+                    raise
+                raws = [replace(raw, type="invalid", problem=_said(error)) for raw in raws]
+                following, merged = self._kept(letters, stored, raws, [], [])
+        if following is None:
+            return 0
+        self._at_once = min(2 * self._at_once, self._max_letters)
         self._stored = following
-        report.add(len(letters), len(bad), merged)
+        report.add(len(letters), sum(1 for raw in raws if raw.problem), merged)
         return len(letters)
+
+    def _kept(
+        self,
+        letters: Sequence[Letter],
+        stored: Mapping[tuple[str, int], int],
+        raws: Sequence[RawRow],
+        messages: Sequence[Message],
+        events: Sequence[OpenLineageEvent],
+    ) -> tuple[dict[tuple[str, int], int] | None, Merged]:
+        """Write a batch with the offsets behind it; None if another loader was faster."""
+        self._bury(letters, [raw for raw in raws if raw.problem])
+        with self._warehouse.transaction() as tx:
+            following = self._advance(tx, letters, stored)
+            if following is None:
+                return None, Merged()
+            tx.put(raws)
+            return following, Merge(tx, self._cache).apply(messages, events)
 
     def _assign(self) -> None:
         """Start reading where the warehouse stands, unless what was read last is known to be kept."""
@@ -241,7 +283,7 @@ class Loader:
                     type=kind,
                     received_at=now,
                     body=readable(letter.value, plain=not problem),
-                    problem=readable(problem.encode("utf-8", "replace"))[:2000] if problem else "",
+                    problem=_short(problem),
                 )
             )
         return messages, events, raws
@@ -272,6 +314,14 @@ class Loader:
             ]
         )
         return {**expected, **following}
+
+
+def _short(problem: str) -> str:
+    return readable(problem.encode("utf-8", "replace"))[:2000]
+
+
+def _said(error: Exception) -> str:
+    return _short(f"it can't be merged: {type(error).__name__}: {error}")
 
 
 def readable(value: bytes | None, *, plain: bool = False) -> str:

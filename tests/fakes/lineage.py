@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from airflow_kafka_hdfs.exceptions import LineageError, WarehouseUnavailableError
+from airflow_kafka_hdfs.exceptions import WarehouseSchemaError, WarehouseUnavailableError
 from airflow_kafka_hdfs.ports.lineage import Letter, LetterBox, LetterSource, LoadTransaction, Warehouse
 from airflow_kafka_hdfs.ports.lineage_rows import POSTED_RUN, ROWS, EdgeRow, EdgeRunRow, JobRow, OffsetRow, RunRow
 
@@ -146,7 +146,7 @@ class MemoryWarehouse(Warehouse):
 
     def _check(self) -> None:
         if not self.tables:
-            raise LineageError("warehouse: tables are missing; `airflow kafka-hdfs lineage init` creates them")
+            raise WarehouseSchemaError("warehouse: tables are missing; `airflow kafka-hdfs lineage init` creates them")
 
     def _call(self, name: str) -> None:
         if self.calls_until_away is None:

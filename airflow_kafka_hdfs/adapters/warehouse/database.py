@@ -17,7 +17,7 @@ from airflow_kafka_hdfs.adapters.warehouse.migrating import current_revision, up
 from airflow_kafka_hdfs.adapters.warehouse.reading import SqlReader
 from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, rows_of, statements_for, values_of
 from airflow_kafka_hdfs.adapters.warehouse.tables import REVISION, TABLES
-from airflow_kafka_hdfs.exceptions import ConfigError, LineageError, WarehouseUnavailableError
+from airflow_kafka_hdfs.exceptions import ConfigError, LineageError, WarehouseSchemaError, WarehouseUnavailableError
 from airflow_kafka_hdfs.ports.lineage_rows import POSTED_RUN, EdgeRow, EdgeRunRow, JobRow, OffsetRow, RunRow
 
 R = TypeVar("R")
@@ -176,9 +176,11 @@ class SqlWarehouse:
             return
         found = current_revision(connection)
         if found is None or found < REVISION:
-            raise LineageError(f"warehouse {self.where}: schema {found or 'missing'}, needed {REVISION}; {_INIT}")
+            raise WarehouseSchemaError(
+                f"warehouse {self.where}: schema {found or 'missing'}, needed {REVISION}; {_INIT}"
+            )
         if found > REVISION:
-            raise LineageError(
+            raise WarehouseSchemaError(
                 f"warehouse {self.where}: schema {found} is newer than this package knows ({REVISION}); "
                 "upgrade the package"
             )
@@ -193,7 +195,9 @@ class SqlWarehouse:
             away = error.connection_invalidated or isinstance(error, exc.OperationalError | exc.InterfaceError)
             if away and "no such" not in text:
                 raise WarehouseUnavailableError(text) from error
-            raise LineageError(f"{text}; if tables or columns are missing, {_INIT}") from error
+            if isinstance(error, exc.DataError | exc.IntegrityError):
+                raise LineageError(f"{text}; the database refuses the rows") from error
+            raise WarehouseSchemaError(f"{text}; if tables or columns are missing, {_INIT}") from error
         except exc.TimeoutError as error:
             raise WarehouseUnavailableError(f"warehouse {self.where}: no free connection: {error}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from contextlib import contextmanager
 
 import pytest
 
@@ -166,6 +167,55 @@ def test_a_run_whose_tasks_wait_for_each_other_stops_nobody_else(truth):
     assert "wait for each other in a circle: ['a', 'b', 'a']" in problem or "['b', 'a', 'b']" in problem
     assert [value for _, _, value in dead.sent] == [sent]
     assert {**tables(warehouse), OffsetRow: truth[OffsetRow]} == truth
+
+
+class Picky(MemoryWarehouse):
+    """A database that refuses runs of some jobs."""
+
+    def __init__(self, *bad):
+        super().__init__()
+        self.bad = frozenset(bad)
+
+    @contextmanager
+    def transaction(self):
+        with super().transaction() as tx:
+            put = tx.put
+
+            def judged(rows):
+                for row in rows:
+                    if isinstance(row, RunRow) and row.job_id in self.bad:
+                        raise LineageError(f"job {row.job_id}: value too long")
+                put(rows)
+
+            tx.put = judged
+            yield tx
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 1000])
+def test_a_message_that_cannot_be_merged_stops_none_of_the_others(truth, at_once):
+    odd = [run_message(envelope(f"odd{number}"), draw("x(P->Q)")) for number in range(3)]
+    good = a_weeks_messages()
+    topic = filled_topic([*good[:5], odd[0], *good[5:9], *odd[1:], *good[9:]])
+    warehouse, dead = Picky(*(message.envelope.job.job_id for message in odd)), MemoryTopic()
+    job = loader(topic, warehouse, max_letters=at_once, dead_letters=dead, dead_letter_topic=DEAD)
+    report = job.load_available()
+    assert (report.letters, report.bad) == (24, 3)
+    assert {**tables(warehouse), OffsetRow: truth[OffsetRow]} == truth
+    problems = {row.problem for row in warehouse.tables[RawRow].values() if row.problem}
+    assert problems == {f"it can't be merged: LineageError: job {m.envelope.job.job_id}: value too long" for m in odd}
+    assert {value for _, _, value in dead.sent} == {encode(message) for message in odd}
+    topic.send(TOPIC, b"k", encode(run_message(envelope("late"), draw("x(P->Q)"))))
+    topic.flush(1)
+    assert job.load_available().bad == 0
+
+
+def test_when_no_message_can_be_merged_the_loader_stops_instead_of_throwing_all_away():
+    messages = [run_message(envelope(f"m{number}"), draw("x(P->Q)")) for number in range(30)]
+    warehouse, dead = Picky(*(message.envelope.job.job_id for message in messages)), MemoryTopic()
+    job = loader(filled_topic(messages), warehouse, dead_letters=dead, dead_letter_topic=DEAD)
+    with pytest.raises(LineageError, match="value too long"):
+        job.load_available()
+    assert len(warehouse.tables[RawRow]) == len({value for _, _, value in dead.sent}) == 20
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_start(truth):
