@@ -120,30 +120,26 @@ class JobFacts:
             if row.structure_hash != structure or since is None:
                 structure, since = row.structure_hash, row.run_after
         last = rows[-1]
-        job = replace(
-            job,
-            structure_hash=structure,
-            structure_since=since,
-            last_run=last.run_after,
-            last_run_id=last.run_id,
-            last_outcome=last.outcome,
-        )
-        return job, attributes
+        return _as_of(job, last, structure, since), attributes
 
     def _from_all_runs(self, job: JobRow) -> tuple[JobRow, Mapping[str, JobAttributeRow]]:
         """The same from every stored run, where a run came late or changed."""
         runs = self._tx.job_runs(job.job_id)
         newest, said = runs[0], dict(unbroken(runs, says_of_job, floor_of(self._tx, job.job_id)))
         structure_hash, since = said.pop(STRUCTURE)
-        job = replace(
-            job,
-            structure_hash=structure_hash,
-            structure_since=since,
-            last_run=newest.run_after,
-            last_run_id=newest.run_id,
-            last_outcome=newest.outcome,
-        )
-        return job, {name: _attribute(job.job_id, name, value, when) for name, (value, when) in said.items()}
+        facts = {name: _attribute(job.job_id, name, value, when) for name, (value, when) in said.items()}
+        return _as_of(job, newest, structure_hash, since), facts
+
+
+def _as_of(job: JobRow, last: RunRow, structure_hash: str, since: datetime | None) -> JobRow:
+    return replace(
+        job,
+        structure_hash=structure_hash,
+        structure_since=since,
+        last_run=last.run_after,
+        last_run_id=last.run_id,
+        last_outcome=last.outcome,
+    )
 
 
 def says_of_job(row: RunRow) -> Mapping[str, str]:

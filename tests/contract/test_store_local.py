@@ -214,6 +214,16 @@ def ahead_of(path) -> int:
     return found.st_blocks * 512 - found.st_size
 
 
+def grow_without_room_aside(store, place):
+    """Write 8 MiB; never is there room behind the file's end."""
+    writer = store.create("staging/a")
+    for _ in range(8):
+        writer.write(bytes(1 << 20))
+        assert ahead_of(place) < 1 << 20
+    writer.close()
+    assert place.read_bytes() == bytes(8 << 20)
+
+
 def test_a_growing_file_has_room_set_aside_and_gives_back_what_it_did_not_need(store, root, monkeypatch):
     monkeypatch.setattr(local, "_PLENTY", 0)
     writer = store.create("staging/a")
@@ -240,12 +250,7 @@ def test_room_of_which_only_a_part_was_left_is_given_back_at_once_and_not_asked_
 
     monkeypatch.setattr(local, "_LIBC", EndsInTheMidst())
     monkeypatch.setattr(local, "_PLENTY", 0)
-    writer = store.create("staging/a")
-    for _ in range(8):
-        writer.write(bytes(1 << 20))
-        assert ahead_of(root / "staging/a") < 1 << 20
-    writer.close()
-    assert (root / "staging/a").read_bytes() == bytes(8 << 20)
+    grow_without_room_aside(store, root / "staging/a")
     assert len(asked) == 1
 
 
@@ -265,21 +270,12 @@ def test_many_growing_files_set_little_room_aside_together(store, root, monkeypa
 
 def test_on_a_disk_with_little_left_no_room_is_set_aside(store, root, monkeypatch):
     monkeypatch.setattr(local, "_PLENTY", 1 << 62)
-    writer = store.create("staging/a")
-    for _ in range(8):
-        writer.write(bytes(1 << 20))
-        assert ahead_of(root / "staging/a") < 1 << 20
-    writer.close()
-    assert (root / "staging/a").read_bytes() == bytes(8 << 20)
+    grow_without_room_aside(store, root / "staging/a")
 
 
 def test_a_file_system_that_cannot_set_room_aside_takes_files_all_the_same(store, root, monkeypatch):
     monkeypatch.setattr(local, "_LIBC", object())
-    writer = store.create("staging/a")
-    for _ in range(8):
-        writer.write(bytes(1 << 20))
-    writer.close()
-    assert (root / "staging/a").read_bytes() == bytes(8 << 20)
+    grow_without_room_aside(store, root / "staging/a")
 
 
 def test_several_processes_deleting_one_folder_do_not_disturb_each_other(store, monkeypatch):

@@ -252,7 +252,21 @@ class SqliteStatements:
         return column.like(_part(word), escape=_ESCAPE)
 
 
-class PostgresStatements:
+class _Servers:
+    """What databases behind a network have in common."""
+
+    def distinct(
+        self, connection: Connection, column: sa.Column[Any], conditions: Iterable[sa.ColumnElement[bool]]
+    ) -> set[str]:
+        """Each value once."""
+        return set(connection.execute(sa.select(column).distinct().where(*conditions)).scalars())
+
+    def holding(self, column: sa.Column[Any], word: str) -> sa.ColumnElement[bool]:
+        """LIKE on the text in lower case; which letters have a small form is the database's to say."""
+        return sa.func.lower(column).like(sa.func.lower(_part(word)), escape=_ESCAPE)
+
+
+class PostgresStatements(_Servers):
     """PostgreSQL."""
 
     portion = 200_000
@@ -299,18 +313,8 @@ class PostgresStatements:
         """An array as one parameter."""
         return column == sa.any_(sa.literal(list(values), sa.ARRAY(sa.Text())))
 
-    def distinct(
-        self, connection: Connection, column: sa.Column[Any], conditions: Iterable[sa.ColumnElement[bool]]
-    ) -> set[str]:
-        """Each value once."""
-        return _distinct(connection, column, conditions)
 
-    def holding(self, column: sa.Column[Any], word: str) -> sa.ColumnElement[bool]:
-        """LIKE on the text in lower case."""
-        return _holding(column, word)
-
-
-class PortableStatements:
+class PortableStatements(_Servers):
     """SQL that Redshift has: no upsert, no row values. Rows go through a temporary table, in one transaction."""
 
     portion = 1_000
@@ -372,21 +376,6 @@ class PortableStatements:
         """IN."""
         return column.in_(list(values))
 
-    def distinct(
-        self, connection: Connection, column: sa.Column[Any], conditions: Iterable[sa.ColumnElement[bool]]
-    ) -> set[str]:
-        """Each value once."""
-        return _distinct(connection, column, conditions)
-
-    def holding(self, column: sa.Column[Any], word: str) -> sa.ColumnElement[bool]:
-        """LIKE on the text in lower case."""
-        return _holding(column, word)
-
-
-def _holding(column: sa.Column[Any], word: str) -> sa.ColumnElement[bool]:
-    # Which letters have a small form is the database's to say.
-    return sa.func.lower(column).like(sa.func.lower(_part(word)), escape=_ESCAPE)
-
 
 _ESCAPE = "\\"
 
@@ -395,10 +384,6 @@ def _part(word: str) -> str:
     for sign in (_ESCAPE, "%", "_"):
         word = word.replace(sign, _ESCAPE + sign)
     return f"%{word}%"
-
-
-def _distinct(connection: Connection, column: sa.Column[Any], conditions: Iterable[sa.ColumnElement[bool]]) -> set[str]:
-    return set(connection.execute(sa.select(column).distinct().where(*conditions)).scalars())
 
 
 def _in(columns: Sequence[sa.Column[Any]], values: Collection[tuple[Any, ...]]) -> sa.ColumnElement[bool]:
