@@ -201,8 +201,11 @@ def lab(postgres_server, kafka_single, tmp_path_factory) -> Iterator[Lab]:
     dags.mkdir()
     schemas.mkdir()
     (dags / "shapes.py").write_text(DAGS)
-    # The example as it is, on a topic that no other test uses.
-    example = EXAMPLE.read_text().replace("CaptchaEvent", "LineageEvent").replace("captcha_event_hourly", "ingest")
+    # The example on a topic that no other test uses, and with a schedule whose next slot does not come in the midst.
+    example = EXAMPLE.read_text()
+    for old, new in (("CaptchaEvent", "LineageEvent"), ("captcha_event_hourly", "ingest"), ("@hourly", "@weekly")):
+        assert old in example
+        example = example.replace(old, new)
     (dags / "ingest.py").write_text(example)
     (schemas / "7.avsc").write_text(json.dumps(SCHEMA))
     create_topics(
