@@ -86,6 +86,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"airflow_kafka_hdfs"}
     assert "airflow_kafka_hdfs/py.typed" in names
+    compiled = {name for name in names if name.endswith(".abi3.so")}
+    assert compiled == {
+        f"airflow_kafka_hdfs/{part}.abi3.so" for part in ("ingest/datum/_packer", "adapters/kafka/_messages")
+    }
     pages = {path.name for path in (ROOT / "airflow_kafka_hdfs" / "plugins" / "pages").iterdir()}
     assert {f"airflow_kafka_hdfs/plugins/pages/{name}" for name in pages} <= set(names)
     assert not [name for name in names if name.endswith((".jar", ".class", ".log"))]
@@ -98,6 +102,17 @@ def test_the_sdist_builds_alone(built):
     assert any(name.endswith("/pyproject.toml") for name in names)
     assert any(name.endswith("/airflow_kafka_hdfs/task_group.py") for name in names)
     assert any(name.count("/") == 1 and name.endswith("/LICENSE") for name in names)
+
+
+def test_without_a_compiler_it_is_built_all_the_same(built, tmp_path):
+    (archive,) = built.glob("*.tar.gz")
+    env = {**os.environ, "CC": "/bin/false"}
+    build = ["uv", "build", "--quiet", "--wheel", "--out-dir", str(tmp_path), str(archive)]
+    subprocess.run(build, cwd=tmp_path, env=env, check=True, timeout=300)
+    (found,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(found).namelist()
+    assert not [name for name in names if name.endswith((".so", ".pyd"))]
+    assert "airflow_kafka_hdfs/ingest/datum/tiers.py" in names
 
 
 def test_the_licence_is_declared_and_comes_with_the_wheel(wheel):

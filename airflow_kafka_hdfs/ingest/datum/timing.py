@@ -48,16 +48,25 @@ def _leaves(node: Node, path: tuple[str, ...]) -> Iterator[tuple[Node, bool]]:
         yield node, not path
 
 
-def holds_itself(node: Node, inside: frozenset[int] = frozenset()) -> bool:
+def holds_itself(node: Node) -> bool:
     """Whether a record of the schema can hold a record of its own type, at any depth."""
+    return _holds_itself(node, frozenset(), set())
+
+
+def _holds_itself(node: Node, inside: frozenset[int], cleared: set[int]) -> bool:
+    """The same below the records `inside`; each record is looked at once, in however many places it stands."""
     match node:
         case Record():
             if id(node) in inside:
                 return True
-            return any(holds_itself(field.node, inside | {id(node)}) for field in node.fields)
+            if id(node) in cleared:
+                return False
+            found = any(_holds_itself(field.node, inside | {id(node)}, cleared) for field in node.fields)
+            cleared.add(id(node))
+            return found
         case Union(branches):
-            return any(holds_itself(branch, inside) for branch in branches)
+            return any(_holds_itself(branch, inside, cleared) for branch in branches)
         case Items():
-            return holds_itself(node.item, inside)
+            return _holds_itself(node.item, inside, cleared)
         case _:
             return False

@@ -13,6 +13,8 @@ from airflow_kafka_hdfs.exceptions import DecodeError, UnusableSchemaError
 from airflow_kafka_hdfs.ingest.datum.container import encode_bytes, encode_long
 from airflow_kafka_hdfs.ingest.datum.program import MAX_EMPTY_ITEMS, MAX_FRAMES, Op, compile_program
 from airflow_kafka_hdfs.ingest.datum.reference import walk
+from airflow_kafka_hdfs.ingest.datum.schema import read_schema
+from airflow_kafka_hdfs.ingest.datum.timing import holds_itself
 from tests.unit.ingest.datum.avro_data import Judge, cuts, damaged, encode, laws, names_of, shapes, timed
 
 REASONS = ("truncated", "trailing_bytes", "corrupt")
@@ -152,6 +154,16 @@ def test_a_schema_that_doubles_at_each_level_makes_a_program_in_proportion_to_it
         empty = record(("a", empty), ("b", f"T{level - 1}"), name=f"T{level}")
     assert compile_program(empty).code == (Op.END,)
     assert walk(compile_program(empty), b"") is None
+
+
+def test_records_that_hold_themselves_are_found_in_time_even_if_each_level_stands_twice():
+    schema = record(("x", "string"), name="T0")
+    for level in range(1, 60):
+        schema = record(("a", {"type": "array", "items": schema}), ("b", ["null", f"T{level - 1}"]), name=f"T{level}")
+    assert not holds_itself(read_schema(schema))
+    inmost = record(("x", ["null", "T0"]), name="T0")
+    assert holds_itself(read_schema(record(("a", "long"), ("b", {"type": "map", "values": inmost}))))
+    assert holds_itself(read_schema(record(("twin", record(name="E")), ("again", "E"), ("self", ["null", "R"]))))
 
 
 def test_a_hostile_megabyte_takes_no_more_than_its_length_asks_for():
