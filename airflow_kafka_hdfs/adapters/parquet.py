@@ -3,7 +3,8 @@
 Two ways to the same columns:
 
 1. polars reads the container at once, several times faster than anything that makes an object per value;
-2. what it has no columns for (maps, unions of several types, null alone) is decoded by fastavro, value by value.
+2. what it has no columns for (maps, unions of several types, null alone), or refuses for another reason (records many
+   levels deep in each other), is decoded by fastavro, value by value.
 
 Both give bare columns (numbers, bytes, text); logical types are put on afterwards by looking at the same memory
 differently, so that no library's idea of a calendar stands between a datum and its column.
@@ -110,6 +111,7 @@ class ParquetWriter(TableWriter):
 
     def __init__(self, rows: _Rows, codec: str, metadata: Mapping[str, str]) -> None:
         self._column = rows.column
+        self._by_polars = rows.column.by_polars
         self._schema = rows.schema
         self._sink = _Sink()
         self._writer = pq.ParquetWriter(
@@ -142,15 +144,23 @@ class ParquetWriter(TableWriter):
 
     def _read(self, container: bytes) -> Any:
         """Rows as one array of bare groups."""
-        if self._column.by_polars:
-            frame = pl.read_avro(io.BytesIO(container))
-            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-            fields = [pa.field(name, kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)]
-            arrays = [_whole(chunks) for chunks in table.columns]
-            return pa.StructArray.from_arrays(arrays, fields=fields)
+        if self._by_polars:
+            try:
+                return _by_polars(container)
+            except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+                log.info("rows are decoded one by one for Parquet: polars refuses them: %s", error)
+                self._by_polars = False
         values = fastavro.reader(io.BytesIO(container), return_record_name=True, return_record_name_override=True)
         plain = self._column.plain
         return pa.array(values if plain is None else map(plain, values), self._column.bare)
+
+
+def _by_polars(container: bytes) -> Any:
+    frame = pl.read_avro(io.BytesIO(container))
+    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    fields = [pa.field(name, kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)]
+    arrays = [_whole(chunks) for chunks in table.columns]
+    return pa.StructArray.from_arrays(arrays, fields=fields)
 
 
 def _whole(chunks: Any) -> Any:

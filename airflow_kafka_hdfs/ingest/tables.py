@@ -39,6 +39,9 @@ MAX_DIGITS = 76
 MAX_COLUMNS = 10_000
 """Columns of a file; a record that stands in many places can make many more of a short schema."""
 
+MAX_LEVELS = 90
+"""Levels of columns in each other; a list or map takes two. Arrow opens no file of more than a hundred."""
+
 _LOGICAL = {
     "int": ("date", "time-millis"),
     "long": (
@@ -80,12 +83,21 @@ class _Columns:
     """Reads a tree of a schema; counts what comes out."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._count = self._level = 0
 
     def of(self, node: Node, path: str, above: tuple[Record, ...]) -> ColumnType:
         self._count += 1
         if self._count > MAX_COLUMNS:
             raise UnusableSchemaError(f"the schema makes more than {MAX_COLUMNS} columns of a Parquet file")
+        levels = _levels(node)
+        self._level += levels
+        if self._level > MAX_LEVELS:
+            raise UnusableSchemaError(f"columns of a Parquet file lie in each other more than {MAX_LEVELS} levels deep")
+        found = self._of(node, path, above)
+        self._level -= levels
+        return found
+
+    def _of(self, node: Node, path: str, above: tuple[Record, ...]) -> ColumnType:
         match node:
             case Primitive():
                 return _primitive(node)
@@ -123,6 +135,17 @@ class _Columns:
         if len(inner) > 1:
             inner = [_undecimal(branch) for branch in inner]
         return ColumnType(kind="union", null_at=null_at, inner=tuple(inner))
+
+
+def _levels(node: Node) -> int:
+    """Levels that a type adds; a union of null and another type is one with it."""
+    match node:
+        case Items():
+            return 2
+        case Union(branches):
+            return int(sum(not _is_null(branch) for branch in branches) > 1)
+        case _:
+            return 1
 
 
 def _is_null(node: Node) -> bool:

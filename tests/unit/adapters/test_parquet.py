@@ -226,6 +226,35 @@ def test_types_are_those_that_every_reader_of_parquet_knows():
     }
 
 
+@pytest.mark.parametrize(
+    ("levels", "nullable"), [(41, False), (42, False), (80, False), (30, True), (60, True)], ids=str
+)
+def test_rows_so_deep_that_polars_refuses_them_are_decoded_one_by_one(levels, nullable):
+    schema, value, wanted = "long", 7, 7
+    for level in range(levels):
+        schema, value, wanted = record(("x", schema), name=f"R{level}"), {"x": value}, {"x": wanted}
+        if nullable:
+            schema, value = ["null", schema], Branch(1, value)
+    schema = record(("v", schema), ("text", ["null", "string"]))
+    values = [{"v": value, "text": Branch(0, None)}, {"v": value, "text": Branch(1, "é")}]
+    file = written(schema, [encode(schema, value, names_of(schema)) for value in values])
+    assert rows(file) == [{"v": wanted, "text": None}, {"v": wanted, "text": "é"}]
+
+
+@pytest.mark.parametrize("levels", [44, 45])
+@pytest.mark.parametrize("kind", ["array", "map"])
+def test_columns_too_deep_for_readers_are_refused_before_a_file_has_them(kind, levels):
+    schema: Any = "long"
+    for _ in range(levels):
+        schema = {"type": kind, "items" if kind == "array" else "values": schema}
+    schema = record(("v", schema))
+    if levels > 44:
+        with pytest.raises(UnusableSchemaError, match="more than 90 levels deep"):
+            row_type(schema)
+        return
+    assert written(schema, [b"\x00"]).read().num_rows == 1
+
+
 def test_the_footer_tells_what_the_header_of_an_avro_file_tells():
     schema = record(("a", "long"))
     footer = written(schema, [b"\x02"]).metadata
