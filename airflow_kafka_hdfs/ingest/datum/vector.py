@@ -30,6 +30,9 @@ FEW_ROWS = 24
 MANY_ITEMS = 16
 """A collection of more items than this that so few rows have is in doubt: one by one they are walked faster."""
 
+MOST_SLOW_ROUNDS = 1_000
+"""Rounds of blocks and items, with so few rows in each, that a batch may take; rows that want more are in doubt."""
+
 _HIGH = np.uint64(0x8080808080808080)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
@@ -87,6 +90,7 @@ class _Walk:
         self.sizes = np.full(count, -1, np.int64)
         self.texts: list[tuple[Ints, Ints, Ints]] = []
         self.calls = 0
+        self.slow_rounds = 0
 
     def run_all(self, starts: Ints) -> Scan:
         at = self.run(0, starts, np.arange(len(starts), dtype=np.int64))
@@ -177,6 +181,11 @@ class _Walk:
         self.doubt[rows[doubt]] = True
         return np.flatnonzero(~doubt)
 
+    def is_too_slow(self, count: int) -> bool:
+        """Whether a round of so many rows is one too many."""
+        self.slow_rounds += count <= FEW_ROWS
+        return count <= FEW_ROWS and self.slow_rounds > MOST_SLOW_ROUNDS
+
     def check_texts(self) -> None:
         """Strings with bytes beyond ASCII are decoded one by one."""
         if not self.texts:
@@ -239,6 +248,9 @@ class _Walk:
         at = at.copy()
         active = self.alive(at, rows)
         while len(active):
+            if self.is_too_slow(len(active)):
+                self.doubt[rows[active]] = True
+                break
             count, here, stated = self.block(at[active], rows[active])
             if step < 0:
                 here, count = self.bodies(pc + 2, here, rows[active], count)
@@ -273,7 +285,7 @@ class _Walk:
         at = at.copy()
         left = count.copy()
         active = np.flatnonzero(left)
-        while len(active):
+        while len(active) and not self.is_too_slow(len(active)):
             long = left[active] > MANY_ITEMS
             if 0 < np.count_nonzero(long) <= FEW_ROWS:
                 active = active[~long]
