@@ -15,6 +15,7 @@ from typing import Any
 
 from airflow_kafka_hdfs.exceptions import UnusableSchemaError
 from airflow_kafka_hdfs.ingest.datum.container import encode_bytes, encode_long
+from airflow_kafka_hdfs.ingest.datum.schema import Record, read_schema
 from airflow_kafka_hdfs.ingest.eventtime import NO_TIMESTAMP
 from airflow_kafka_hdfs.model import ConsumerRecord
 
@@ -69,17 +70,28 @@ class Columns:
             parsed: plain JSON values.
 
         Raises:
-            UnusableSchemaError: it is no record, or has a field of one of these names.
+            UnusableSchemaError: it is no record, has a field of one of these names, or holds records of its own type,
+                which would get the columns too.
         """
         if not self:
             return parsed
+        self.check_names(parsed)
+        record = read_schema(parsed)
+        if isinstance(record, Record) and record.uses > 1:
+            raise UnusableSchemaError(
+                f"record {record.name} holds itself: with the columns of include_* the records inside it could not be "
+                "read any more; leave include_* out, or write jsonl"
+            )
+        added = [{"name": name, "type": kind} for name, kind in self.types.items()]
+        return {**parsed, "fields": [*parsed["fields"], *added]}
+
+    def check_names(self, parsed: Any) -> None:
+        """See that there is room for the names of the columns. Raises UnusableSchemaError as `added_to`."""
         if not isinstance(parsed, Mapping) or "fields" not in parsed:
             raise UnusableSchemaError("include_* adds columns to a record; the schema is none on its top level")
         clash = sorted({entry["name"] for entry in parsed["fields"]} & set(self.types))
         if clash:
             raise UnusableSchemaError(f"field {clash[0]!r} of record {parsed.get('name')!r} clashes with include_*")
-        added = [{"name": name, "type": kind} for name, kind in self.types.items()]
-        return {**parsed, "fields": [*parsed["fields"], *added]}
 
     def suffix(self, record: ConsumerRecord) -> bytes:
         """The columns of a record as Avro, to be laid behind its datum."""

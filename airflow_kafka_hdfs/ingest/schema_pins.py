@@ -129,8 +129,10 @@ def _check(codec: AvroCodec, config: TopicConfig, text: str) -> None:
     if config.file_format is FileFormat.PARQUET:
         row_type(parsed)
     columns = Columns(metadata=config.include_kafka_metadata, key=config.include_key, headers=config.include_headers)
-    if columns and (config.file_format is not FileFormat.JSONL or _has_fields(parsed)):
+    if columns and config.file_format is not FileFormat.JSONL:
         columns.added_to(parsed)
+    elif columns and _has_fields(parsed):
+        columns.check_names(parsed)
 
 
 def _has_fields(parsed: Any) -> bool:

@@ -247,6 +247,17 @@ def test_large_values_of_schemas_that_hold_themselves_are_decoded():
         assert section.counts.quarantined == 1
 
 
+def test_records_that_hold_themselves_get_no_columns_since_nobody_could_read_them():
+    chain = {**EVENT, "fields": [*EVENT["fields"], {"name": "next", "type": ["null", "Event"], "default": None}]}
+    values = [confluent(1, {**event(1), "next": event(2)}, chain)] * 3
+    options = {"batch": 10, "partitions": 1, "schemas": (chain,), **AVRO}
+    same(values, include_kafka_metadata=True, **options)
+    _, contents, bad, _ = outcome("compiled", values, include_kafka_metadata=True, **options)
+    assert [entry["reason"] for entry in bad] == ["unusable_schema"] * 3
+    assert len(contents) == 1  # the quarantine
+    same(values, **options)
+
+
 def test_late_records_and_folders_over_the_limit_of_open_files_are_counted_alike():
     values = [confluent(1, event(i, MORNING + i * 7 % 11 * HOUR)) for i in range(150)]
     for _, section, task in same(values, batch=40, partitions=2, most=4, **AVRO):

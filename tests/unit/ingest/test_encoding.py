@@ -79,4 +79,8 @@ def test_a_null_value_needs_a_place():
 def test_columns_need_a_record():
     with pytest.raises(UnusableSchemaError, match="none on its top level"):
         Columns(key=True).added_to(["null", {"type": "record", "name": "R", "fields": []}])
+    chain = {"type": "record", "name": "R", "fields": [{"name": "next", "type": ["null", "R"]}]}
+    with pytest.raises(UnusableSchemaError, match="record R holds itself: with the columns of include_"):
+        Columns(key=True).added_to(chain)
+    Columns(key=True).check_names(chain)  # JSON has room for them
     assert Columns().added_to("string") == "string"
