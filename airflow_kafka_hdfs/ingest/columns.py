@@ -70,20 +70,21 @@ class Columns:
             parsed: plain JSON values.
 
         Raises:
-            UnusableSchemaError: it is no record, has a field of one of these names, or holds records of its own type,
-                which would get the columns too.
+            UnusableSchemaError: it is no record, has a field of one of these names or a type named as that of headers,
+                or holds records of its own type, which would get the columns too.
         """
         if not self:
             return parsed
         self.check_names(parsed)
-        record = read_schema(parsed)
+        added = [{"name": name, "type": kind} for name, kind in self.types.items()]
+        result = {**parsed, "fields": [*parsed["fields"], *added]}
+        record = read_schema(result)
         if isinstance(record, Record) and record.uses > 1:
             raise UnusableSchemaError(
                 f"record {record.name} holds itself: with the columns of include_* the records inside it could not be "
                 "read any more; leave include_* out, or write jsonl"
             )
-        added = [{"name": name, "type": kind} for name, kind in self.types.items()]
-        return {**parsed, "fields": [*parsed["fields"], *added]}
+        return result
 
     def check_names(self, parsed: Any) -> None:
         """See that there is room for the names of the columns. Raises UnusableSchemaError as `added_to`."""

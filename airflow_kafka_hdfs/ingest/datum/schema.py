@@ -135,12 +135,12 @@ class _Reader:
             symbols = _need(schema, "symbols")
             if not isinstance(symbols, list):
                 raise UnusableSchemaError(f"enum {schema.get('name')!r}: symbols is {symbols!r:.80}, not a list")
-            return self._name(schema, namespace, Enum(tuple(map(str, symbols))))
+            return self._name(_full_name(schema, namespace), Enum(tuple(map(str, symbols))))
         if kind == "fixed":
             size = _need(schema, "size")
             if not isinstance(size, int) or not 0 <= size <= _MAX_SIZE:
                 raise UnusableSchemaError(f"fixed {schema.get('name')!r}: size is {size!r:.80}, not 0 … {_MAX_SIZE}")
-            return self._name(schema, namespace, Fixed(size, _digits(schema)))
+            return self._name(_full_name(schema, namespace), Fixed(size, _digits(schema)))
         if kind is None:
             raise UnusableSchemaError(f"schema: no 'type' in {schema!r:.80}")
         if kind in PRIMITIVES:
@@ -150,7 +150,7 @@ class _Reader:
     def _record(self, schema: Mapping[str, Any], namespace: str, depth: int) -> Record:
         name = _full_name(schema, namespace)
         record = Record(name)
-        self.named[name] = record
+        self._name(name, record)
         inner = name.rpartition(".")[0]
         fields = _need(schema, "fields")
         if not isinstance(fields, list):
@@ -162,8 +162,10 @@ class _Reader:
             record.fields.append(Field(entry["name"], node, entry.get("default", NO_DEFAULT)))
         return record
 
-    def _name(self, schema: Mapping[str, Any], namespace: str, node: Node) -> Node:
-        self.named[_full_name(schema, namespace)] = node
+    def _name(self, name: str, node: Node) -> Node:
+        if name in self.named:
+            raise UnusableSchemaError(f"schema: type {name!r} is defined twice")
+        self.named[name] = node
         return node
 
 

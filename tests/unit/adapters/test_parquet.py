@@ -184,7 +184,8 @@ def test_rows_equal_the_values_that_were_encoded(data):
     try:
         row_type(shape.schema)
     except UnusableSchemaError as error:
-        assert "holds itself" in str(error) or "has no fields" in str(error)  # noqa: PT017 - either is right
+        said = ("holds itself", "has no fields", "is defined twice")
+        assert any(words in str(error) for words in said)  # noqa: PT017 - each of them is right
         return
     file = written(shape.schema, datums, data.draw(st.sampled_from(["null", "snappy", "gzip", "zstandard"])))
     assert rows(file) == [expected(shape.schema, value, named) for value in values]

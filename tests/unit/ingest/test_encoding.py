@@ -83,4 +83,7 @@ def test_columns_need_a_record():
     with pytest.raises(UnusableSchemaError, match="record R holds itself: with the columns of include_"):
         Columns(key=True).added_to(chain)
     Columns(key=True).check_names(chain)  # JSON has room for them
+    theirs = {"type": "enum", "name": "airflow_kafka_hdfs.KafkaHeader", "symbols": ["a"]}
+    with pytest.raises(UnusableSchemaError, match="'airflow_kafka_hdfs.KafkaHeader' is defined twice"):
+        Columns(headers=True).added_to({"type": "record", "name": "R", "fields": [{"name": "a", "type": theirs}]})
     assert Columns().added_to("string") == "string"
