@@ -29,7 +29,10 @@ def main() -> int:
     )
     parser.add_argument("--folder", type=Path, help="where broker and files live; a disk that others use spoils rows")
     options = parser.parse_args()
-    wanted = re.compile(options.only, re.IGNORECASE)
+    try:
+        wanted = re.compile(options.only, re.IGNORECASE)
+    except re.error as error:
+        parser.error(f"--only {options.only!r} is no regular expression: {error}")
     rows = [row for row in ROWS if wanted.search(row.id) or wanted.search(row.name)]
     if not rows:
         parser.error(f"--only {options.only!r} fits no row; ids: {', '.join(row.id for row in ROWS)}")
