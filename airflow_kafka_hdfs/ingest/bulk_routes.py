@@ -218,7 +218,7 @@ class BulkRoutes:
         codec, times = self._route.parts.codec, self._route.times_of(final)
 
         def recode(datum: bytes) -> tuple[bytes, int | None]:
-            value = codec.decode(schema.text, datum, final.text)
+            value = schema.decode(codec, datum, final)
             self.recoded += 1
             encoded = codec.encode(final.text, value, check=False)
             if not times.field:

@@ -98,7 +98,7 @@ class AvroDecoder:
 
     def decode(self, record: ConsumerRecord, data: bytes) -> Decoded:
         """The datum, proved whole. Raises DecodeError `truncated`, `trailing_bytes`, `corrupt`."""
-        return Decoded(self._codec.decode(self._schema.text, data), data, self._schema)
+        return Decoded(self._schema.decode(self._codec, data), data, self._schema)
 
 
 class FramedAvroDecoder:
@@ -130,8 +130,8 @@ class FramedAvroDecoder:
         datum = data[1 + self._id_size :]
         reader = self._reader
         if reader is not None and reader.file.key != schema.file.key:
-            return Decoded(self._codec.decode(schema.text, datum, reader.text), None, reader, proved=True)
-        return Decoded(self._codec.decode(schema.text, datum), datum, schema if reader is None else reader)
+            return Decoded(schema.decode(self._codec, datum, reader), None, reader, proved=True)
+        return Decoded(schema.decode(self._codec, datum), datum, schema if reader is None else reader)
 
 
 class CustomDecoder:

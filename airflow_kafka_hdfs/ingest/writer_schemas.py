@@ -14,6 +14,10 @@ from typing import Any
 
 from airflow_kafka_hdfs.exceptions import DecodeError, UnknownSchemaError, UnusableSchemaError
 from airflow_kafka_hdfs.ingest.choices import TimeUnit
+from airflow_kafka_hdfs.ingest.datum.program import Program, compile_program
+from airflow_kafka_hdfs.ingest.datum.reference import walk
+from airflow_kafka_hdfs.ingest.datum.schema import read_schema
+from airflow_kafka_hdfs.ingest.datum.timing import has_empty_items
 from airflow_kafka_hdfs.ingest.reasons import BadReason
 from airflow_kafka_hdfs.ingest.tables import TableProof
 from airflow_kafka_hdfs.ports.schemas import AvroCodec, SchemaRegistry
@@ -60,17 +64,34 @@ class WriterSchema:
         parsed: plain JSON values.
         time_unit: unit that a timestamp type of the time field tells, None where it tells none.
         proof: proves values for columns; None where files have none.
+        guard: walks datums before they are decoded, where broken ones could take all memory; else None.
     """
 
     file: FileSchema
     parsed: Any = field(repr=False)
     time_unit: TimeUnit | None
     proof: TableProof | None = field(default=None, repr=False)
+    guard: Program | None = field(default=None, repr=False)
 
     @property
     def text(self) -> str:
         """JSON text, as it came."""
         return self.file.text
+
+    def decode(self, codec: AvroCodec, datum: bytes, reader: WriterSchema | None = None) -> Any:
+        """Decode a datum.
+
+        Args:
+            codec: decodes it.
+            datum: its bytes.
+            reader: schema to which it is resolved.
+
+        Raises:
+            DecodeError: `truncated`, `trailing_bytes`, `corrupt`, `unresolvable`.
+        """
+        if self.guard is not None:
+            walk(self.guard, datum)
+        return codec.decode(self.text, datum, None if reader is None else reader.text)
 
 
 def fingerprint(text: str) -> str:
@@ -148,6 +169,14 @@ def _named(schema: Any, found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _guard(parsed: Any) -> Program | None:
+    """See `WriterSchema.guard`; a schema that is too deep or long for it has none."""
+    try:
+        return compile_program(parsed) if has_empty_items(read_schema(parsed)) else None
+    except UnusableSchemaError:
+        return None
+
+
 class SchemaBook:
     """Writer schemas of one topic, each looked at once.
 
@@ -199,7 +228,7 @@ class SchemaBook:
         units = {_TIMESTAMPS[name] for name in logical if name in _TIMESTAMPS}
         unit = units.pop() if len(units) == 1 else None
         proof = TableProof(parsed) if self._columns and in_files else None
-        return WriterSchema(FileSchema.of(text, parsed, label), parsed, unit, proof)
+        return WriterSchema(FileSchema.of(text, parsed, label), parsed, unit, proof, _guard(parsed))
 
     def of_id(self, schema_id: int | str) -> WriterSchema:
         """The schema that a record names.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_kafka_hdfs.ingest.datum.program import number_unit
-from airflow_kafka_hdfs.ingest.datum.schema import Items, Node, Primitive, Record, Union
+from airflow_kafka_hdfs.ingest.datum.schema import Items, Node, Primitive, Record, Union, constant_size
 
 _NUMBERS = ("int", "long")
 
@@ -68,5 +68,25 @@ def _holds_itself(node: Node, inside: frozenset[int], cleared: set[int]) -> bool
             return any(_holds_itself(branch, inside, cleared) for branch in branches)
         case Items():
             return _holds_itself(node.item, inside, cleared)
+        case _:
+            return False
+
+
+def has_empty_items(node: Node) -> bool:
+    """Whether the schema has an array whose items have no bytes: a few bytes may claim any number of them."""
+    return _has_empty_items(node, set())
+
+
+def _has_empty_items(node: Node, seen: set[int]) -> bool:
+    match node:
+        case Record():
+            if id(node) in seen:
+                return False
+            seen.add(id(node))
+            return any(_has_empty_items(field.node, seen) for field in node.fields)
+        case Union(branches):
+            return any(_has_empty_items(branch, seen) for branch in branches)
+        case Items():
+            return (not node.keyed and constant_size(node.item) == 0) or _has_empty_items(node.item, seen)
         case _:
             return False

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from airflow_kafka_hdfs.ingest.bulk import bulk_steps
 from airflow_kafka_hdfs.ingest.bulk_routes import why_not
 from airflow_kafka_hdfs.ingest.datum import tiers
+from airflow_kafka_hdfs.ingest.datum.container import encode_long
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
 from airflow_kafka_hdfs.ingest.records import Outcome
 from tests.fakes.librdkafka import direct_batch
@@ -256,6 +257,21 @@ def test_records_that_hold_themselves_get_no_columns_since_nobody_could_read_the
     assert [entry["reason"] for entry in bad] == ["unusable_schema"] * 3
     assert len(contents) == 1  # the quarantine
     same(values, **options)
+
+
+@pytest.mark.parametrize("change", ["new_file", "resolve"])
+@pytest.mark.parametrize("empty", ["null", {"type": "record", "name": "None", "fields": []}], ids=["null", "record"])
+def test_a_few_bytes_that_claim_any_number_of_items_take_no_memory(empty, change):
+    def with_items(schema):
+        many = {"name": "many", "type": {"type": "array", "items": empty}}
+        return {**schema, "fields": [*schema["fields"], many]}
+
+    schemas = (with_items(OTHER), with_items(EVENT)) if change == "resolve" else (with_items(EVENT),)
+    good = b"\x00\x00\x00\x00" + bytes([len(schemas)]) + datum({**event(1), "many": []}, schemas[-1])
+    values = [good, good[:-1] + encode_long(2**40) + b"\x00", good, good]
+    options = {**AVRO, "schemas": schemas, "on_schema_change": change}
+    for _, section, _ in same(values, batch=10, partitions=1, by_value=True, **options):
+        assert (section.counts.written, section.counts.quarantined) == (3, 1)
 
 
 def test_late_records_and_folders_over_the_limit_of_open_files_are_counted_alike():
