@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,8 @@ from airflow_kafka_hdfs.ports.schemas import AvroCodec
 
 # Each level of nesting takes at least one byte, and 4,000 levels were seen to do no harm.
 _SAFE_NESTING_BYTES = 2_000
+
+_ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-fA-F]+>")
 
 _BAD_SCHEMA = (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 _BAD_DATUM = (EOFError, IndexError, KeyError, ValueError, OverflowError, MemoryError, RecursionError, TypeError)
@@ -202,6 +205,7 @@ def _unusable(schema: str, error: Exception) -> UnusableSchemaError:
 
 
 def _short(error: Exception) -> str:
-    text = " ".join(str(error).split())
+    # A place in memory is another one in each attempt; the same datum gets the same words.
+    text = " ".join(_ADDRESS.sub("the datum", str(error)).split())
     named = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return named if len(named) <= 300 else named[:300] + "…"

@@ -18,7 +18,7 @@ from airflow_kafka_hdfs.ingest.datum.container import encode_long
 from airflow_kafka_hdfs.ingest.reading import ReadOptions
 from airflow_kafka_hdfs.ingest.records import Outcome
 from tests.fakes.librdkafka import direct_batch
-from tests.unit.ingest.datum.avro_data import damaged
+from tests.unit.ingest.datum.avro_data import damaged, encode, laws, names_of, records
 from tests.unit.ingest.extracting import EVENT, FAST, HOUR, MORNING, Task, confluent, datum, event, manifest_of
 
 STEPS = {name: bulk_steps(tiers.choose(name)) for name in ("direct", "compiled", "numpy")}
@@ -120,6 +120,24 @@ def test_avro_in_batches_leaves_what_single_records_leave(data):
         "max_file_records": data.draw(st.sampled_from([None, None, 7])),
     }
     same(values, **AVRO, **options)
+
+
+@given(st.data())
+@settings(laws, max_examples=25)
+def test_values_of_any_schema_and_damage_to_them_leave_what_single_records_leave(data):
+    shape = data.draw(records())
+    values = []
+    for value in data.draw(st.lists(shape.values, min_size=1, max_size=12)):
+        encoded = encode(shape.schema, value, names_of(shape.schema))
+        encoded = data.draw(damaged(encoded)) if data.draw(st.integers(0, 3)) == 0 else encoded
+        values.append(b"\x00\x00\x00\x00\x01" + encoded)
+    options = {
+        "value_format": "avro_confluent",
+        "max_bad_share": None,
+        "include_kafka_metadata": data.draw(st.booleans()),
+        "file_format": data.draw(st.sampled_from(["avro", "parquet"])),
+    }
+    same(values, batch=10, partitions=1, schemas=(shape.schema,), **options)
 
 
 @given(st.data())
