@@ -345,9 +345,11 @@ def _chain(graph: _Graph, start: int, wanted: int) -> tuple[list[int], set[str]]
 
 
 def _written_for(graph: _Graph, index: int) -> Iterator[int]:
-    """The writers that the reads of dropped datasets lead back to."""
+    """The writers that the reads of dropped datasets lead back to, in an order that is not that of the reads."""
+    writers = 0
     for dataset in graph.reads[index]:
-        yield from _bits(graph.passed_on(index, dataset))
+        writers |= graph.passed_on(index, dataset)
+    return _bits(writers)
 
 
 def _way(graph: _Graph, came: dict[int, tuple[int, str]], reader: int) -> tuple[list[int], set[str]]:

@@ -99,8 +99,14 @@ def edges(warehouse):
     return [replace(row, pruned_runs=0, pruned_first=None) for row in every(warehouse, EdgeRow)]
 
 
-def known(warehouse):
-    return {kind.TABLE: every(warehouse, kind) for kind in NEVER_CHANGES} | {"edge": edges(warehouse)}
+def known(warehouse, *, since=True):
+    """All that no deletion changes; without `since`, but for when facts of jobs began to hold and pairs ended."""
+    found = {kind.TABLE: every(warehouse, kind) for kind in NEVER_CHANGES} | {"edge": edges(warehouse)}
+    if not since:
+        found["job_attribute"] = [replace(row, changed_at=START) for row in found["job_attribute"]]
+        found["job"] = [replace(row, structure_since=START) for row in found["job"]]
+        found["edge"] = [replace(row, valid_to=None) for row in found["edge"]]
+    return found
 
 
 def days(numbers, workflow=COPY, **options):
@@ -318,7 +324,10 @@ def test_what_is_known_is_the_same_as_if_nothing_had_been_deleted(tmp_path_facto
         assert known(pruned) == known(whole)
     for warehouse in (pruned, whole):
         load(warehouse, *([message] for message in after))
-    assert known(pruned) == known(whole)
+    # A run of an old date that is told only now may stand between deleted ones: nobody knows what came right after it.
+    past = max((m.envelope.run.run_after for m in told if m.envelope.run.run_after < moment), default=START)
+    exact = all(message.envelope.run.run_after >= past for message in after)
+    assert known(pruned, since=exact) == known(whole, since=exact)
     for warehouse in (pruned, whole):
         warehouse.close()
 

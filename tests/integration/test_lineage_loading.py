@@ -108,6 +108,7 @@ def test_the_commands_are_what_airflow_wants():
         "impact",
         "export",
         "send",
+        "prune",
         "repair",
     ]
     for entry in group.subcommands:

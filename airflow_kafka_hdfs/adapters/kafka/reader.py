@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 
 from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
@@ -92,12 +92,19 @@ class MessageBatch(RecordBatch):
         )
 
 
+_ask_headers = methodcaller("headers")
+"""Not as a method in a line of Python: there the interpreter, once it has seen the line often, takes the list that the
+client gives beside an error for good, and the error shows up somewhere else."""
+
+
 def _headers(message: Message) -> Headers:
     try:
-        return tuple(message.headers() or ())  # type: ignore[arg-type]  # a list of pairs when it was received
+        return tuple(_ask_headers(message) or ())
     except (SystemError, UnicodeDecodeError) as error:  # the client wraps the second one in the first
         if not isinstance(error.__cause__ or error, UnicodeDecodeError):
             raise
+        # The client keeps the list it broke off in, and would hand it out without an error the next time.
+        message.set_headers([])
         return no_headers(message.topic() or "", message.partition() or 0, message.offset() or 0)
 
 

@@ -165,6 +165,7 @@ def test_a_record_whose_header_has_a_name_that_is_no_text_is_read_without_header
     deadline = time.monotonic() + 30
     while not len((poll := reader.poll(10, 0.2)).batch):
         assert time.monotonic() < deadline
-    found = poll.batch.record(0)
-    assert (found.topic, found.offset, found.value, found.headers) == ("odd", 0, None, ())
+    for _ in range(50):  # the client keeps what it broke off in, and the interpreter learns lines by heart
+        found = poll.batch.record(0)
+        assert (found.topic, found.offset, found.value, found.headers) == ("odd", 0, None, ())
     assert "odd[0]@0: its headers are left off: the name of one is not UTF-8" in caplog.text
