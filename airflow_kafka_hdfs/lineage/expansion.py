@@ -182,28 +182,26 @@ def expand(
 
 def _plain(facts: RunFacts) -> bool:
     """Whether no task was mapped, as in most runs."""
-    return {index for _, index in facts.states} <= {-1} and REMOVED not in {state for state, _ in facts.states.values()}
+    return all(index == -1 and state != REMOVED for (_, index), (state, _) in facts.states.items())
 
 
 def _one_of_each(workflow: Workflow, facts: RunFacts) -> list[Node]:
     """The nodes of a run in which every task has one instance and none reported anything."""
     where = {task.task_id: number for number, task in enumerate(workflow.tasks)}
-    ended = {task_id: state for (task_id, _), (state, _) in facts.states.items()}
-    nodes: list[Node] = []
-    # Without the checks of arguments that cost as much as the rest of this loop.
-    make, unknown = tuple.__new__, PairState.UNKNOWN
+    states = {task_id: STATES.get(state, PairState.UNKNOWN) for (task_id, _), (state, _) in facts.states.items()}
+    nodes = []
     for task in workflow.tasks:
         xcom = frozenset(where[name] for name in task.xcom if name in where) if task.xcom else _NO_XCOM
         upstream = dict.fromkeys((*task.upstream, *task.xcom)) if task.xcom else task.upstream
-        parents = tuple([where[name] for name in upstream if name in where]) if upstream else ()
-        state = STATES.get(ended.get(task.task_id, ""), unknown)
+        parents = tuple([where[name] for name in upstream if name in where])
+        state = states.get(task.task_id, PairState.UNKNOWN)
         if task.alias_reads or task.alias_writes:
             nodes.append(_told_node(task, -1, (parents, xcom), state, facts, None))
             continue
         reads, writes = task.reads, task.writes
         if len(reads) > 1 or len(writes) > 1:
             reads, writes = tuple(dict.fromkeys(reads)), tuple(dict.fromkeys(writes))
-        nodes.append(make(Node, (task.task_id, -1, parents, xcom, reads, writes, task.explicit, state, False)))
+        nodes.append(Node(task.task_id, -1, parents, xcom, reads, writes, task.explicit, state))
     return nodes
 
 

@@ -44,9 +44,10 @@ def derive(
     refused = tuple(sorted(whole.refused, key=_order))
     if count > graph.options.max_pairs:
         return Derivation(pairs=(), inputs=inputs, outputs=outputs, compressed=True, refused=refused, count=count)
-    written = PairState.WRITTEN
-    alive = [node.state is written or node.joint for node in nodes]
-    live = whole if all(alive) else _Pass(graph, alive)
+    if all(node.state is PairState.WRITTEN or node.joint for node in nodes):
+        live = whole
+    else:
+        live = _Pass(graph, [node.joint or node.state is PairState.WRITTEN for node in nodes])
     pairs = tuple(sorted(_pairs(graph, whole, live), key=lambda pair: (_order(pair.source), _order(pair.target))))
     return Derivation(pairs=pairs, inputs=inputs, outputs=outputs, refused=refused, count=count)
 
@@ -85,27 +86,16 @@ class _Graph:
         self.order = _topological(nodes)
         self.numbers: dict[DatasetId, int] = {}
         # Most tasks of a large DAG read and write nothing that is known.
-        self.reads: list[tuple[DatasetId, ...]] = [()] * len(nodes)
-        self.writes: list[Mapping[DatasetId, bool]] = [_NOTHING] * len(nodes)
-        self.writers: dict[DatasetId, int] = {}
-        self.readers: list[int] = []
-        for index, node in enumerate(nodes):
-            if node.reads or node.explicit:
-                self.reads[index] = self._reads(node)
-                self.readers.append(index)
-            if node.writes or node.explicit:
-                self.writes[index] = targets = self._writes(node)
-                for target in targets:
-                    self.writers[target] = self.writers.get(target, 0) | (1 << index)
+        self.reads = [self._reads(node) if node.reads or node.explicit else () for node in nodes]
+        self.writes = [self._writes(node) if node.writes or node.explicit else _NOTHING for node in nodes]
+        self.writers = self._writers()
         # Only what is left out of the pairs leads back to its writers.
         looks_back = bool(temporary) or options.intermediates is Intermediates.ALL
         self.ancestors = self._ancestor_writers() if looks_back else []
         self.dropped = self._dropped(temporary)
         self.sources = list(self.numbers)
         self.links = self._links()
-        self.here = [0] * len(nodes)
-        for index in self.readers:
-            self.here[index] = self._here(index)
+        self.here = [self._here(index) if reads else 0 for index, reads in enumerate(self.reads)]
 
     def _number(self, dataset: DatasetId) -> int:
         return self.numbers.setdefault(dataset, len(self.numbers))
@@ -127,6 +117,13 @@ class _Graph:
         for item in node.explicit or ():
             found.setdefault(item.target, True)
         return found
+
+    def _writers(self) -> dict[DatasetId, int]:
+        writers: dict[DatasetId, int] = {}
+        for index, targets in enumerate(self.writes):
+            for target in targets:
+                writers[target] = writers.get(target, 0) | (1 << index)
+        return writers
 
     def _ancestor_writers(self) -> list[int]:
         """For each node the set of its strict ancestors that write something, as bits."""
@@ -162,11 +159,10 @@ class _Graph:
             return [()] * len(nodes)
         if flow is Flow.WORKFLOW:
             return [node.parents for node in nodes]
-        links = [node.parents for node in nodes]
-        for index in self.readers:
-            xcom = nodes[index].xcom
-            links[index] = tuple([parent for parent in links[index] if parent in xcom])
-        return links
+        return [
+            tuple([parent for parent in node.parents if parent in node.xcom]) if reads else node.parents
+            for node, reads in zip(nodes, self.reads, strict=True)
+        ]
 
     def passed_on(self, index: int, dataset: DatasetId) -> int:
         """The writers that a dropped dataset's read leads back to, as bits; 0 if the dataset stands for itself."""
@@ -182,7 +178,7 @@ class _Graph:
 
 
 def _topological(nodes: Sequence[Node]) -> list[int]:
-    if not [parent for index, node in enumerate(nodes) for parent in node.parents if parent >= index]:
+    if all(not node.parents or max(node.parents) < index for index, node in enumerate(nodes)):
         return list(range(len(nodes)))  # listed in their order, as most DAG files do
     graph: nx.DiGraph = nx.DiGraph()
     graph.add_nodes_from(range(len(nodes)))
@@ -300,11 +296,9 @@ def _trace(graph: _Graph, view: _Pass, start: int, target: DatasetId, wanted: in
     last = graph.nodes[start]
     written = {use.evidence.value for use in last.writes if use.dataset == target}
     written.update(item.evidence.value for item in last.explicit or () if item.target == target)
+    came: dict[int, tuple[int, str]] = {start: (-1, "")}
     nodes, here, dropped, arrived, links_to = graph.nodes, graph.here, graph.dropped, view.arrived, graph.links
-    chain, proved = _chain(graph, start, wanted)
-    proved |= written
-    came: dict[int, tuple[int, str]] = {chain[0]: (-1, "")}
-    level = chain[:1]
+    level = [start]
     while level and wanted:
         following: list[int] = []
         for index in level:
@@ -314,8 +308,8 @@ def _trace(graph: _Graph, view: _Pass, start: int, target: DatasetId, wanted: in
                 way, links = _way(graph, came, index)
                 for bit in _bits(hits):
                     entry = entries[bit]
-                    entry.way = way + chain[1:]
-                    entry.evidence = _read_evidence(nodes[index], graph.sources[bit]) | links | proved
+                    entry.way = way
+                    entry.evidence = _read_evidence(nodes[index], graph.sources[bit]) | links | written
             if not wanted:
                 continue
             if dropped:
@@ -328,20 +322,6 @@ def _trace(graph: _Graph, view: _Pass, start: int, target: DatasetId, wanted: in
                     came[parent] = (index, _XCOM if parent in nodes[index].xcom else _ORDER)
                     following.append(parent)
         level = following
-
-
-def _chain(graph: _Graph, start: int, wanted: int) -> tuple[list[int], set[str]]:
-    """The nodes before a writer up to it, and the evidence of the links, as far back as there is only one way to go."""
-    way, evidence = [start], set()
-    nodes, here, links_to, index = graph.nodes, graph.here, graph.links, start
-    while not graph.dropped and not wanted & here[index] and len(links_to[index]) == 1:
-        node, (parent,) = nodes[index], links_to[index]
-        if not node.joint:
-            evidence.add(_XCOM if parent in node.xcom else _ORDER)
-        way.append(parent)
-        index = parent
-    way.reverse()
-    return way, evidence
 
 
 def _written_for(graph: _Graph, index: int) -> Iterator[int]:
