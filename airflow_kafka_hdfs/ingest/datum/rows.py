@@ -169,8 +169,8 @@ class _Work:
         if self.packer.null is not None:
             self._write_nulls(self.packer.null)
         if self.batch.tails is not None:
-            for i, (datum, tail) in enumerate(zip(self._changing(), self.batch.tails, strict=True)):
-                self.datums[i] = datum + tail
+            datums = self._changing()
+            datums[:] = [datum + tail for datum, tail in zip(datums, self.batch.tails, strict=True)]
         self._check_bounds()
         groups, slots = _Gathering(self).gather()
         bad = sorted(self.bad, key=lambda bad: bad.index)
@@ -272,8 +272,10 @@ class _Work:
 
     def _write_nulls(self, null: bytes) -> None:
         at = np.array(self.nulls, np.int64)
-        for i in self.nulls:
-            self._changing()[i] = null
+        if self.nulls:
+            datums = self._changing()
+            for i in self.nulls:
+                datums[i] = null
         self.targets[at] = self.packer.null_target
         self.good[at] = True
         if len(at):
