@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,6 +21,9 @@ MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 BLOCK_BYTES = 60 * 1024
 """A block is complete with the datum that brings it to this size: blocks of small datums stay below 64 KiB."""
+
+_MOST_PARTS = 64
+"""Parts of an open block; more are laid into one, since small objects take more memory than what is in them."""
 
 Chunk = tuple[bytes, int]
 """Datums laid end to end, and how many they are."""
@@ -170,41 +173,32 @@ class FileSummary:
         size: bytes.
         digest: `algorithm:hex` over all bytes.
         records: datums.
-        blocks: container blocks.
     """
 
     size: int
     digest: str
     records: int
-    blocks: int
 
 
 class BlockBuilder:
-    """Collects datums and hands out complete blocks, not yet compressed.
+    """The open block of a file: collects datums and hands out complete blocks, not yet compressed.
 
     Args:
         limit: bytes that complete a block.
+
+    Attributes:
+        fill: bytes in the open block, less than `limit`: what the next chunk has to know, see `add`.
+        count: datums in it.
     """
 
-    __slots__ = ("_count", "_fill", "_parts", "limit")
+    __slots__ = ("_parts", "count", "fill", "limit")
 
     def __init__(self, limit: int = BLOCK_BYTES) -> None:
         if limit < 1:
             raise ValueError(f"limit: got {limit}; a block needs at least 1 byte")
         self.limit = limit
+        self.fill = self.count = 0
         self._parts: list[bytes] = []
-        self._fill = 0
-        self._count = 0
-
-    @property
-    def fill(self) -> int:
-        """Bytes in the open block, less than `limit`."""
-        return self._fill
-
-    @property
-    def count(self) -> int:
-        """Datums in the open block."""
-        return self._count
 
     def add(self, data: bytes, count: int = 1) -> Chunk | None:
         """Add a chunk; it must not go on after the datum that brings the block to its limit.
@@ -217,17 +211,21 @@ class BlockBuilder:
             The block if it is complete now.
         """
         self._parts.append(data)
-        self._fill += len(data)
-        self._count += count
-        return self.take() if self._fill >= self.limit else None
+        self.fill += len(data)
+        self.count += count
+        if self.fill >= self.limit:
+            return self.take()
+        if len(self._parts) >= _MOST_PARTS:
+            self._parts = [b"".join(self._parts)]
+        return None
 
     def take(self) -> Chunk | None:
         """The open block as it is, None if it holds no datum."""
-        if not self._count:
+        if not self.count:
             return None
-        block = (self._parts[0] if len(self._parts) == 1 else b"".join(self._parts), self._count)
+        block = (self._parts[0] if len(self._parts) == 1 else b"".join(self._parts), self.count)
         self._parts = []
-        self._fill = self._count = 0
+        self.fill = self.count = 0
         return block
 
 
@@ -242,8 +240,11 @@ class AvroContainerWriter:
         compressor: codec of the blocks.
         sync: sync marker, see `sync_marker`.
         metadata: further header entries.
-        block_bytes: bytes, before compression, that complete a block.
         digest: a fresh running digest, CRC-32 by default.
+
+    Attributes:
+        size: bytes written so far.
+        records: datums in them.
     """
 
     def __init__(
@@ -254,81 +255,47 @@ class AvroContainerWriter:
         compressor: Compressor,
         sync: bytes,
         metadata: Mapping[str, str | bytes] | None = None,
-        block_bytes: int = BLOCK_BYTES,
         digest: Digest | None = None,
     ) -> None:
         self._out = out
         self._compressor = compressor
         self._sync = sync
         self._digest: Digest = digest or Crc32()
-        self._builder = BlockBuilder(block_bytes)
-        self._size = self._records = self._blocks = 0
+        self._behind = b""  # the sync marker of a block is written with the head of the next: half the calls
+        self.size = self.records = 0
         self._write(header(schema, compressor.name, metadata or {}, sync))
 
-    @property
-    def size(self) -> int:
-        """Bytes written so far; the open block is not among them."""
-        return self._size
+    def write(self, block: Chunk) -> None:
+        """Write one block.
 
-    @property
-    def records(self) -> int:
-        """Datums taken so far, the open block's too."""
-        return self._records
-
-    @property
-    def fill(self) -> int:
-        """Bytes in the open block: what the next chunk has to know, see `BlockBuilder.add`."""
-        return self._builder.fill
-
-    @property
-    def limit(self) -> int:
-        """Bytes that complete a block."""
-        return self._builder.limit
-
-    def append(self, datum: bytes) -> None:
-        """Add one datum. Raises StoreUnavailableError, StoreRefusedError when it completes a block."""
-        self.extend(((datum, 1),))
-
-    def extend(self, chunks: Iterable[Chunk]) -> None:
-        """Add chunks, each cut at the end of a block at the latest.
+        Args:
+            block: from a `BlockBuilder`.
 
         Raises:
             StoreUnavailableError: transient, the file is of no use any more.
             StoreRefusedError: permission, quota, no space.
         """
-        for data, count in chunks:
-            self._records += count
-            block = self._builder.add(data, count)
-            if block:
-                self._write_block(block)
+        data, count = block
+        packed = self._compressor.compress(data)
+        # In pieces: laying them together would copy the block once more, and stores buffer what is small.
+        self._write(self._behind + encode_long(count) + encode_long(len(packed)))
+        self._write(packed)
+        self._behind = self._sync
+        self.records += count
 
     def close(self) -> FileSummary:
-        """Write the open block and finish the file. Raises as `extend`; the file must not be listed then."""
-        block = self._builder.take()
-        if block:
-            self._write_block(block)
+        """Finish the file. Raises as `write`; the file must not be listed then."""
+        self._write(self._behind)
         self._out.close()
-        return FileSummary(
-            size=self._size,
-            digest=f"{self._digest.name}:{self._digest.hexdigest()}",
-            records=self._records,
-            blocks=self._blocks,
-        )
+        digest = f"{self._digest.name}:{self._digest.hexdigest()}"
+        return FileSummary(size=self.size, digest=digest, records=self.records)
 
     def abort(self) -> None:
         """Give the file up; never raises."""
         self._out.abort()
 
-    def _write_block(self, block: Chunk) -> None:
-        data, count = block
-        packed = self._compressor.compress(data)
-        # In pieces: laying them together would copy the block once more, and stores buffer what is small.
-        self._write(encode_long(count) + encode_long(len(packed)))
-        self._write(packed)
-        self._write(self._sync)
-        self._blocks += 1
-
     def _write(self, data: bytes) -> None:
-        self._out.write(data)
-        self._digest.update(data)
-        self._size += len(data)
+        if data:
+            self._out.write(data)
+            self._digest.update(data)
+            self.size += len(data)

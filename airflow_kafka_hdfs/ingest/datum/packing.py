@@ -1,15 +1,15 @@
 """One step of the fast path: a batch of Kafka values becomes chunks of Avro datums, one list of chunks per file.
 
 The step strips the frame, proves each datum whole, reads its time, finds its place, and lays datums of one place end
-to end, cut where blocks end. It writes nothing: the caller hands each group's chunks to that group's
-`AvroContainerWriter`. Which tier does the step (`tiers`) is not visible in what comes out.
+to end, cut where blocks end. It writes nothing: the caller hands each group's chunks to that group's file. Which tier
+does the step (`tiers`) is not visible in what comes out.
 
     outcome = tier.pack(packer, Batch(values=…))
     if outcome.foreign:                       # frames seen for the first time: nothing was packed
         for frame in outcome.foreign: packer.routes[frame] = …look up the schema, decide…
         outcome = tier.pack(packer, …)        # the same batch again
     for group in outcome.groups:
-        writers[group.target, group.key].extend(group.chunks)
+        for chunk, count in group.chunks: files[group.target, group.key].append(chunk, count)
     for bad in outcome.bad: …quarantine values[bad.index]…
 """
 

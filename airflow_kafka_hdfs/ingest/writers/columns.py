@@ -10,9 +10,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES, Chunk, Crc32, Digest, encode_long, header
+from airflow_kafka_hdfs.ingest.datum.container import (
+    BLOCK_BYTES,
+    BlockBuilder,
+    Chunk,
+    Crc32,
+    Digest,
+    encode_long,
+    header,
+)
 from airflow_kafka_hdfs.ingest.tables import container_schema, row_type
-from airflow_kafka_hdfs.ingest.writers.sinks import EXTENSIONS, BlockBuffer, Closed, OpenAs, Sink, SinkFactory
+from airflow_kafka_hdfs.ingest.writers.sinks import EXTENSIONS, Closed, OpenAs, Sink, SinkFactory
 from airflow_kafka_hdfs.ports.schemas import Codecs
 from airflow_kafka_hdfs.ports.store import StagedWriter
 from airflow_kafka_hdfs.ports.tables import ColumnType, TableWriter
@@ -53,8 +61,9 @@ class ParquetSink(Sink):
         self._start = start
         self._sync = sync
         self._group_bytes = group_bytes
-        self._buffer = BlockBuffer(block_bytes)
-        self._group = bytearray(start)
+        self._buffer = BlockBuilder(block_bytes)
+        self._group: list[bytes] = []  # pieces of blocks: laying them together as they come would copy them twice
+        self._held = 0
         self._rows = self._records = self._size = 0
         self._digest: Digest = digest or Crc32()
 
@@ -71,7 +80,7 @@ class ParquetSink(Sink):
     @property
     def held(self) -> int:
         """Bytes of the open row group."""
-        return len(self._group) - len(self._start)
+        return self._held
 
     def bound(self, more: int) -> int:
         """Nothing is written before the row group ends. A column takes at most 9 bytes for one of a datum: a `long`."""
@@ -91,8 +100,8 @@ class ParquetSink(Sink):
     def flush(self) -> None:
         """End the row group."""
         if self._rows:
-            group, rows = bytes(self._group), self._rows
-            self._group, self._rows = bytearray(self._start), 0
+            group, rows = b"".join((self._start, *self._group)), self._rows
+            self._group, self._held, self._rows = [], 0, 0
             self._write(self._writer.write(group, rows))
             self._records += rows
 
@@ -110,14 +119,14 @@ class ParquetSink(Sink):
 
     def abort(self) -> None:
         """Give the file up."""
-        self._group = bytearray()
+        self._group = []
         self._out.abort()
 
     def _collect(self, block: Chunk) -> None:
         data, count = block
-        self._group += encode_long(count) + encode_long(len(data))
-        self._group += data
-        self._group += self._sync
+        sizes = encode_long(count) + encode_long(len(data))
+        self._group += (sizes, data, self._sync)
+        self._held += len(sizes) + len(data) + len(self._sync)
         self._rows += count
 
     def _write(self, data: bytes) -> None:

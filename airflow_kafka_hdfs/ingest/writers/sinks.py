@@ -11,12 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from airflow_kafka_hdfs.ingest.datum.container import BLOCK_BYTES, AvroContainerWriter, Chunk, Crc32, Digest
+from airflow_kafka_hdfs.ingest.datum.container import (
+    BLOCK_BYTES,
+    AvroContainerWriter,
+    BlockBuilder,
+    Chunk,
+    Crc32,
+    Digest,
+)
 from airflow_kafka_hdfs.ports.schemas import Codecs, Compressor, StreamCompressor
 from airflow_kafka_hdfs.ports.store import StagedWriter
-
-_MOST_PARTS = 64
-"""Parts of an open block; more are laid into one, since small objects take more memory than what is in them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,42 +79,6 @@ class Sink(Protocol):
         """Give the file up; never raises."""
 
 
-class BlockBuffer:
-    """The open block of a file.
-
-    Attributes:
-        fill: its bytes.
-        count: its outputs.
-    """
-
-    __slots__ = ("_parts", "count", "fill", "limit")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.fill = self.count = 0
-        self._parts: list[bytes] = []
-
-    def add(self, data: bytes, count: int) -> Chunk | None:
-        """The block, if it is complete with these outputs."""
-        self._parts.append(data)
-        self.fill += len(data)
-        self.count += count
-        if self.fill >= self.limit:
-            return self.take()
-        if len(self._parts) >= _MOST_PARTS:
-            self._parts = [b"".join(self._parts)]
-        return None
-
-    def take(self) -> Chunk | None:
-        """What is there; None for nothing."""
-        if not self.count:
-            return None
-        block = (self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)), self.count
-        self._parts = []
-        self.fill = self.count = 0
-        return block
-
-
 class AvroSink(Sink):
     """An Avro container file.
 
@@ -135,14 +103,13 @@ class AvroSink(Sink):
         block_bytes: int = BLOCK_BYTES,
         digest: Digest | None = None,
     ) -> None:
-        self._buffer = BlockBuffer(block_bytes)
+        self._buffer = BlockBuilder(block_bytes)
         self._writer = AvroContainerWriter(
             out,
             schema=schema,
             compressor=compressor,
             sync=sync,
             metadata=metadata,
-            block_bytes=block_bytes,
             digest=digest,
         )
 
@@ -161,14 +128,14 @@ class AvroSink(Sink):
         block = self._buffer.add(data, count)
         if block is None:
             return False
-        self._writer.extend((block,))
+        self._writer.write(block)
         return True
 
     def close(self) -> Closed:
         """Finish the file."""
         block = self._buffer.take()
         if block is not None:
-            self._writer.extend((block,))
+            self._writer.write(block)
         summary = self._writer.close()
         return Closed(size=summary.size, digest=summary.digest, records_out=summary.records)
 
@@ -199,7 +166,7 @@ class StreamSink(Sink):
     ) -> None:
         self._out = out
         self._compressor = compressor
-        self._buffer = BlockBuffer(block_bytes)
+        self._buffer = BlockBuilder(block_bytes)
         self._digest: Digest = digest or Crc32()
         self._size = self._records = 0
 

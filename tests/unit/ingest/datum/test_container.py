@@ -14,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_hdfs.ingest.datum.container import (
-    AvroContainerWriter,
     BlockBuilder,
     Crc32,
     encode_long,
     header,
     sync_marker,
 )
+from airflow_kafka_hdfs.ingest.writers.sinks import AvroSink
+from airflow_kafka_hdfs.ports.schemas import Compressor
 from airflow_kafka_hdfs.ports.store import StagedWriter
 from tests.unit.ingest.datum.avro_data import laws
 
@@ -77,13 +78,17 @@ def datum(value: dict[str, Any]) -> bytes:
     return out.getvalue()
 
 
+def avro_file(out: Memory, compressor: Compressor | None = None, *, schema: str = SCHEMA, **more: Any) -> AvroSink:
+    return AvroSink(out, schema=schema, compressor=compressor or Plain(), sync=SYNC, **{"metadata": {}, **more})
+
+
 VALUES = [{"id": n, "text": f"row {n}" * (n % 7)} for n in range(2_000)]
 
 
 @pytest.mark.parametrize("codec", [Plain(), Deflate()], ids=["null", "deflate"])
 def test_fastavro_and_the_avro_library_read_back_what_was_appended(codec):
     out = Memory()
-    writer = AvroContainerWriter(out, schema=SCHEMA, compressor=codec, sync=SYNC, metadata={"kafka_hdfs.topic": "é"})
+    writer = avro_file(out, codec, metadata={"kafka_hdfs.topic": "é"})
     for value in VALUES:
         writer.append(datum(value))
     summary = writer.close()
@@ -92,21 +97,21 @@ def test_fastavro_and_the_avro_library_read_back_what_was_appended(codec):
     assert list(reader) == VALUES
     assert reader.metadata["kafka_hdfs.topic"] == "é"
     assert list(DataFileReader(io.BytesIO(out.content), DatumReader())) == VALUES
-    assert (summary.records, summary.size) == (2_000, len(out.content))
+    assert (summary.records_out, summary.size) == (2_000, len(out.content))
     assert summary.digest == f"crc32:{zlib.crc32(out.content):08x}"
 
 
 def test_a_file_without_datums_is_a_valid_file():
     out = Memory()
-    writer = AvroContainerWriter(out, schema=SCHEMA, compressor=Plain(), sync=SYNC)
+    writer = avro_file(out)
     summary = writer.close()
     assert list(fastavro.reader(io.BytesIO(out.content))) == []
-    assert (summary.records, summary.blocks) == (0, 0)
+    assert (summary.records_out, summary.size) == (0, len(out.content))
 
 
 def test_blocks_end_with_the_datum_that_reaches_the_limit():
     out = Memory()
-    writer = AvroContainerWriter(out, schema=SCHEMA, compressor=Plain(), sync=SYNC, block_bytes=100)
+    writer = avro_file(out, block_bytes=100)
     for value in VALUES[:50]:
         writer.append(datum(value))
     writer.close()
@@ -132,10 +137,11 @@ def cut(data: list[bytes], limit: int, fill: int) -> list[tuple[bytes, int]]:
 def test_how_datums_come_in_batches_leaves_no_trace_in_the_file(data, cuts, limit):
     def write(batches: list[list[bytes]]) -> bytes:
         out = Memory()
-        writer = AvroContainerWriter(out, schema='"bytes"', compressor=Plain(), sync=SYNC, block_bytes=limit)
+        writer = avro_file(out, schema='"bytes"', block_bytes=limit)
         for batch in batches:
-            writer.extend(cut(batch, writer.limit, writer.fill))
-        assert writer.close().records == len(data)
+            for chunk, count in cut(batch, limit, writer.fill):
+                writer.append(chunk, count)
+        assert writer.close().records_out == len(data)
         return out.content
 
     marks = [0, *sorted(cuts), len(data)]
@@ -158,14 +164,14 @@ def test_the_sync_marker_is_a_function_of_the_name_alone():
 
 def test_a_digest_of_hashlib_may_take_the_place_of_the_checksum():
     out = Memory()
-    writer = AvroContainerWriter(out, schema=SCHEMA, compressor=Plain(), sync=SYNC, digest=hashlib.sha256())
+    writer = avro_file(out, digest=hashlib.sha256())
     writer.append(datum(VALUES[1]))
     assert writer.close().digest == f"sha256:{hashlib.sha256(out.content).hexdigest()}"
 
 
 def test_giving_up_a_file_aborts_the_staged_writer():
     out = Memory()
-    AvroContainerWriter(out, schema=SCHEMA, compressor=Plain(), sync=SYNC, digest=Crc32()).abort()
+    avro_file(out, digest=Crc32()).abort()
     assert out.ended == "aborted"
 
 

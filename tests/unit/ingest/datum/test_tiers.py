@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from airflow_kafka_hdfs.exceptions import ConfigError, DecodeError
 from airflow_kafka_hdfs.ingest.datum import tiers
-from airflow_kafka_hdfs.ingest.datum.container import AvroContainerWriter, encode_bytes, encode_long, sync_marker
+from airflow_kafka_hdfs.ingest.datum.container import encode_bytes, encode_long, sync_marker
 from airflow_kafka_hdfs.ingest.datum.packing import Batch, FixedPlaces, Packer, Recode, Refusal, Route, Span, batch_size
 from airflow_kafka_hdfs.ingest.datum.program import compile_program
 from airflow_kafka_hdfs.ingest.datum.reference import walk
+from airflow_kafka_hdfs.ingest.writers.sinks import AvroSink
 from tests.fakes.librdkafka import direct_values
 from tests.unit.ingest.datum.avro_data import Judge, cuts, damaged, encode, laws, names_of, shapes, timed
 from tests.unit.ingest.datum.test_container import Memory, Plain
@@ -135,27 +136,32 @@ def test_files_are_the_same_for_every_tier_and_batch_cut_and_hold_what_fastavro_
 
     def files(tier, cut):
         writers: dict = {}
+        outs: dict = {}
 
         def room(_target, key):
             writer = writers.get(key)
             if writer is None:
                 sync = sync_marker(f"t+p+0+{key}")
-                writer = AvroContainerWriter(
-                    Memory(), schema=json.dumps(shape.schema), compressor=Plain(), sync=sync, block_bytes=limit
+                outs[key] = Memory()
+                writer = writers[key] = AvroSink(
+                    outs[key],
+                    schema=json.dumps(shape.schema),
+                    compressor=Plain(),
+                    sync=sync,
+                    metadata={},
+                    block_bytes=limit,
                 )
-                writers[key] = writer
-            return writer.fill, writer.limit
+            return writer.fill, limit
 
         step = packer(route=Route(program=program), room=room, bounds=(-(2**63), 2**63 - 1))
         for at in range(0, len(values), cut):
             batch = Batch(values=values[at : at + cut], fallback=lambda _i: 0)
             for group in tier.pack(step, batch_for(tier, batch)).groups:
-                writers[group.key].extend(group.chunks)
-        outs = {}
-        for key, writer in writers.items():
+                for chunk, count in group.chunks:
+                    writers[group.key].append(chunk, count)
+        for writer in writers.values():
             writer.close()
-            outs[key] = writer._out.content
-        return outs
+        return {key: out.content for key, out in outs.items()}
 
     first = files(TIERS[0], len(values))
     for tier in TIERS:
