@@ -66,6 +66,24 @@ def test_deflate_falls_back_to_zlib_where_isal_is_missing(monkeypatch: pytest.Mo
     assert zlib.decompress(StandardCodecs().block("deflate").compress(block), wbits=-15) == block
     stream = StandardCodecs().stream("gzip")
     assert gzip.decompress(stream.compress(block) + stream.finish()) == block
+
+
+@given(pieces=st.lists(BLOCKS, max_size=4), start=st.integers(0, 2**32 - 1))
+def test_the_check_sum_of_pieces_is_that_of_zlib_with_and_without_libdeflate(pieces: list[bytes], start: int):
+    def summed() -> int:
+        value = start
+        for piece in pieces:
+            value = StandardCodecs().crc32(piece, value)
+        return value
+
+    with pytest.MonkeyPatch.context() as patch:
+        found = summed()
+        patch.setattr(codecs, "_crc32", zlib.crc32)
+        assert found == summed() == zlib.crc32(b"".join(pieces), start)
+
+
+@given(block=BLOCKS)
+def test_snappy_blocks_end_with_their_check_sum(block: bytes):
     assert StandardCodecs().block("snappy").compress(block)[-4:] == zlib.crc32(block).to_bytes(4, "big")
 
 
