@@ -120,13 +120,16 @@ class _Work:
 
     def _all_under_one_frame(self) -> bool:
         """Lay the datums of a batch end to end, if all have the frame of the first: what most batches are."""
-        if not len(self.batch.values) or None in self.batch.values:
-            return False
         values = cast("Sequence[bytes]", self.batch.values)
+        if not len(values) or values[0] is None:
+            return False
         frame = values[0][: self.packer.frame_size]
         if frame not in self.packer.routes:
             return False
-        sizes = _sizes(values) - len(frame)
+        try:
+            sizes = _sizes(values) - len(frame)
+        except TypeError:  # a null among them, which has no size; looking for one first takes longer than sorting
+            return False
         data = _lay(map(bytes.removeprefix, values, repeat(frame)), len(values), int(sizes.sum()))
         if data is None:
             return False

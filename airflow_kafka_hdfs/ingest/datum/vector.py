@@ -36,10 +36,13 @@ MOST_SLOW_ROUNDS = 1_000
 _HIGH = np.uint64(0x8080808080808080)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE = np.uint64(1)
+_HIGH_BITS = np.array([0x8080808080808080 & ((1 << 8 * size) - 1) for size in range(9)], np.uint64)
+"""Top bits of the first so many bytes of a window."""
+
 _NO_END = -1
 _PIECE = 1 << 16
 _SHORT = 32
-_SPARSE = 128
+_SPARSE = 16
 """Bytes of data per text from which on short texts are looked at one by one."""
 _STOPS = frozenset(map(int, (Op.END, Op.JUMP, Op.NEXT, Op.RET)))
 
@@ -365,16 +368,12 @@ def _has_high_bytes(walk: _Walk, start: Ints, end: Ints) -> Flags:
     size = end - start
     if walk.top < len(start) * _SPARSE:
         return _by_bit_map(walk.bytes, start, end)
-    high = np.zeros(len(start), np.bool_)
-    for at in range(0, _SHORT, 8):
-        left = size - at
-        rows = np.flatnonzero(left > 0)
+    high: Flags = (walk.windows[start] & _HIGH_BITS[np.minimum(size, 8)]) != 0
+    for at in range(8, _SHORT, 8):
+        rows = np.flatnonzero(size > at)
         if not len(rows):
             return high
-        beyond = np.minimum(left[rows], 8).astype(np.uint64) << np.uint64(3)
-        # A shift by all 64 bits has no meaning, hence two shifts.
-        mask = ~((_ALL << (beyond - _ONE)) << _ONE)
-        high[rows] |= (walk.windows[start[rows] + at] & mask & _HIGH) != 0
+        high[rows] |= (walk.windows[start[rows] + at] & _HIGH_BITS[np.minimum(size[rows] - at, 8)]) != 0
     long = np.flatnonzero(size > _SHORT)
     if len(long):
         high[long] = _by_bit_map(walk.bytes, start[long], end[long])
