@@ -31,11 +31,11 @@ from airflow_kafka_hdfs.exceptions import StorageError, StoreRefusedError, Store
 from airflow_kafka_hdfs.model import STORES_OWN, FileStatus, Modes
 from airflow_kafka_hdfs.ports.store import StagedWriter, Store
 
-_MOST_HELD = 1 << 20
+_MOST_HELD = 2 << 20
 """Bytes that a file being written holds back, so that one call takes many blocks: the kernel then works with large
 pages, which halves the cost of a byte."""
 
-_HELD_TOGETHER = 4 << 20
+_HELD_TOGETHER = 8 << 20
 """Bytes that all files being written hold back; the more they are, the less each."""
 
 _MOST_PIECES = 512
