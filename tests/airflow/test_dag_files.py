@@ -27,7 +27,7 @@ from airflow.models.serialized_dag import SerializedDagModel
 from airflow.serialization.serialized_objects import DagSerialization
 
 bag = DagBag(sys.argv[1])
-clients = {"confluent_kafka", "hdfs", "hdfs_native", "fastavro", "cramjam", "s3fs", "pyarrow", "polars"}
+clients = {"confluent_kafka", "hdfs", "hdfs_native", "fastavro", "cramjam", "deflate", "s3fs", "pyarrow", "polars"}
 print("RESULT" + json.dumps({
     "errors": bag.import_errors,
     "hashes": {dag.dag_id: SerializedDagModel.hash(DagSerialization.to_dict(dag)) for dag in bag.dags.values()},

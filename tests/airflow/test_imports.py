@@ -15,6 +15,7 @@ import airflow_kafka_hdfs
 CLIENTS = {
     "confluent_kafka",
     "cramjam",
+    "deflate",
     "fastavro",
     "hdfs",
     "hdfs_native",
