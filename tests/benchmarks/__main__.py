@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import sys
@@ -10,6 +11,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+from tests.airflow_home import settings_of
 from tests.benchmarks.data import datasets, load
 from tests.benchmarks.measuring import HELD, Case, report, run_rounds, say
 from tests.benchmarks.reading import Reading
@@ -38,6 +40,7 @@ def main() -> int:
         parser.error(f"--only {options.only!r} fits no row; ids: {', '.join(row.id for row in ROWS)}")
     needed = {case for row in rows for case in row.cases}
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=options.folder))
+    os.environ.update(settings_of(str(folder / "airflow")))  # nothing has imported Airflow yet
     try:
         if not any(map(topic_of, needed)):
             samples = run_rounds(_chosen(offline_cases(), needed), options.rounds)

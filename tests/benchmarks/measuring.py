@@ -77,8 +77,8 @@ class Row:
     """One line of the table.
 
     Attributes:
-        over, under: cases; the value is the rate of `over` by the rate of `under`, or with `under` empty what `value`
-            makes of a sample of `over`.
+        over, under: cases; the row is what `value` makes of a sample of `over`, divided by what it makes of one of
+            `under` unless that is empty.
         by_cpu: take rates per second of CPU.
     """
 
@@ -101,7 +101,7 @@ class Row:
         if not self.under:
             return [self.value(sample) for sample in samples[self.over]]
         pairs = zip(samples[self.over], samples[self.under], strict=True)
-        return [a.cpu_rate / b.cpu_rate if cpu else a.rate / b.rate for a, b in pairs]
+        return [a.cpu_rate / b.cpu_rate if cpu else self.value(a) / self.value(b) for a, b in pairs]
 
     def passes(self, value: float) -> bool | None:
         if self.target is None:

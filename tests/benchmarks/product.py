@@ -1,220 +1,147 @@
-"""A mapped task as a run does it, with the reader, steps, files and stores of the product; where its time goes."""
+"""A mapped task as a run does it: plan and extract in Airflow's own task runner, by connections and configuration."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+import os
+from contextlib import nullcontext, redirect_stdout
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TextIO
+from unittest.mock import patch
 
-from airflow_kafka_hdfs.adapters.avro import FastavroCodec
-from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
-from airflow_kafka_hdfs.adapters.kafka.catalog import KafkaCatalog
-from airflow_kafka_hdfs.adapters.kafka.reader import KafkaReader
-from airflow_kafka_hdfs.adapters.kafka.settings import client_settings
-from airflow_kafka_hdfs.adapters.runtime import RandomIds, SystemClock, ThreadWorkers
-from airflow_kafka_hdfs.ingest.config import IngestConfig
-from airflow_kafka_hdfs.ingest.context import Context, Sources
-from airflow_kafka_hdfs.ingest.datum import tiers
-from airflow_kafka_hdfs.ingest.extraction import ExtractOptions, extract
-from airflow_kafka_hdfs.ingest.log import CommitLog
-from airflow_kafka_hdfs.ingest.planning import make_plan
-from airflow_kafka_hdfs.ingest.plans import Plan
-from airflow_kafka_hdfs.ingest.requests import PlanRequest
-from airflow_kafka_hdfs.model import STORES_OWN, Modes, RunRef
-from airflow_kafka_hdfs.ports.schemas import Compressor
-from airflow_kafka_hdfs.ports.store import StagedWriter, Store
+from airflow_kafka_hdfs.ingest.plans import Plan, UnitPlan
 from tests.benchmarks.data import FRAME, Dataset
-from tests.benchmarks.measuring import Sample
-from tests.benchmarks.reading import READERS
-from tests.fakes.registry import FakeRegistry
-from tests.fakes.runtime import KnownRuns, ManualStop, RecordedProgress
+from tests.benchmarks.measuring import HELD, Sample
+from tests.benchmarks.stages import Clockwork, measured
+from tests.fakes.registry_server import registry_server
 
-STAGES = ("read", "pack", "compress", "store")
 _numbers = itertools.count()
 
 
-class Clockwork:
-    """Seconds per stage, and when records came and reading ended."""
+def arguments_of(dataset: Dataset, registry: str, destination: str) -> dict[str, Any]:
+    """Arguments of an ingestion into one task.
 
-    def __init__(self) -> None:
-        self.seconds: Counter[str] = Counter()
-        self.delivered = 0
-        self.first = self.last = self.closed = 0.0
-        self.cpu = 0.0
-
-    @contextmanager
-    def of(self, stage: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[stage] += time.perf_counter() - start
-
-
-class Wrapped:
-    """Anything, with the time that some of its methods take noted."""
-
-    def __init__(self, inner: Any, clockwork: Clockwork, stage: str, *names: str) -> None:
-        self._inner, self._clockwork, self._stage, self._names = inner, clockwork, stage, names
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if name not in self._names:
-            return found
-
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            with self._clockwork.of(self._stage):
-                return found(*args, **kwargs)
-
-        return timed
+    Args:
+        dataset: whose topic is read.
+        registry: URL of the schema registry.
+        destination: URI.
+    """
+    return {
+        "topics": [dataset.name],
+        "destination": destination,
+        "pipeline_id": "bench",
+        "bootstrap": "earliest",
+        "registry": registry,
+        "value_format": "avro_confluent",
+        "time_field": "header.time",
+        "time_bounds": ("1980-01-01T00:00:00Z", "2100-01-01T00:00:00Z"),
+        "codec": "null",
+        "max_tasks": 1,
+    }
 
 
-class TimedReader(Wrapped):
-    """A reader that notes when records came."""
-
-    def poll(self, max_records: int, timeout: float) -> Any:
-        clockwork = self._clockwork
-        with clockwork.of("read"):
-            poll = self._inner.poll(max_records, timeout)
-        if len(poll.batch):
-            clockwork.last = time.perf_counter()
-            if not clockwork.delivered:
-                clockwork.first, clockwork.cpu = clockwork.last, time.process_time()
-                clockwork.seconds.clear()
-            clockwork.delivered += len(poll.batch)
-        return poll
-
-    def close(self) -> None:
-        self._clockwork.closed = time.perf_counter()
-        self._inner.close()
+@cache
+def registry_of(name: str, schema: str) -> str:
+    """URL of a registry that knows the schema of a topic by the id that its records carry."""
+    registry = HELD.enter_context(registry_server())
+    number = int.from_bytes(FRAME[1:], "big")
+    for older in range(1, number):
+        registry.register(name, json.dumps({**json.loads(schema), "doc": f"version {older}"}))
+    if registry.register(name, schema) != number:
+        raise RuntimeError(f"the schema of {name} did not get the number {number}")
+    return registry.url
 
 
-class TimedStore(Wrapped):
-    """A store whose new files note the time that writing takes."""
+@cache
+def _airflow() -> TextIO:
+    """Make the metadata database of the home that the environment names.
 
-    def create(self, path: str, *, modes: Modes = STORES_OWN) -> StagedWriter:
-        with self._clockwork.of("store"):
-            out = self._inner.create(path, modes=modes)
-        return Wrapped(out, self._clockwork, "store", "write", "close")  # type: ignore[return-value] # all it needs
+    Returns:
+        Where what Airflow prints goes, so that the table stands alone. Its loggers keep the file for good.
+    """
+    home = Path(os.environ["AIRFLOW_HOME"])
+    (home / "dags").mkdir(parents=True)
+    log = (home / "airflow.log").open("w+")
+    with redirect_stdout(log):
+        from airflow.utils.db import initdb
 
-
-class TimedCodecs(StandardCodecs):
-    """Codecs that note the time that compressing takes."""
-
-    def __init__(self, clockwork: Clockwork) -> None:
-        self._clockwork = clockwork
-
-    def block(self, name: str) -> Compressor:
-        return Wrapped(super().block(name), self._clockwork, "compress", "compress")  # type: ignore[return-value]
+        initdb()
+    return log
 
 
 @dataclass
 class Product:
-    """Runs of one topic.
+    """Runs over one topic.
 
     Attributes:
-        store: opens a store on a new place, by number.
-        clean: removes what run number so and so left.
-        arguments: of the ingestion, on top of those that the data need.
+        place: URI of a folder; each run writes into one below it, which is deleted afterwards.
         share: of each partition that is read.
     """
 
-    servers: str
     dataset: Dataset
-    store: Callable[[int], Store]
-    clean: Callable[[int], None]
-    arguments: dict[str, Any] = field(default_factory=dict)
+    place: str
     share: float = 1.0
 
-    def run(self, tier: str = "direct", task: int = 0, *, ready: Callable[[], object] = lambda: None) -> Sample:
-        """Plan and one mapped task; the clock runs from the first record to the manifest."""
+    def run(self, tiers: str | None = None) -> Sample:
+        """Plan and one mapped task; the clock runs from the first record to the manifest.
+
+        Args:
+            tiers: `[kafka_hdfs] tiers`; None: what a deployment has that says nothing.
+        """
         number = next(_numbers)
-        store = self.store(number)
         clockwork = Clockwork()
-        ctx, sources, config = self._ports(store, clockwork, tier)
-        plan = self._plan(ctx, sources, config)
-        options = ExtractOptions.of(
-            config,
-            codecs=TimedCodecs(clockwork),
-            stop=ManualStop(),
-            progress=RecordedProgress(),
-            tier=Wrapped(tiers.choose(tier), clockwork, "pack", "pack", "spans"),  # type: ignore[arg-type]
-        )
-        ready()
-        done = extract(ctx, sources, plan, task, options)
-        end, cpu = time.perf_counter(), time.process_time()
-        wall = end - clockwork.first
-        if done.faults or done.manifest is None:
-            raise RuntimeError(f"the task failed: {done.faults}")
-        records = sum(unit.counts.written for unit in done.manifest.units)
-        facts: dict[str, float] = {stage: clockwork.seconds[stage] / wall for stage in STAGES}
-        facts["rest"] = 1 - sum(facts.values())
-        facts["delivered"] = clockwork.delivered / records
-        facts["tail"] = clockwork.closed - clockwork.last
-        self.clean(number)
-        return Sample(records, wall, cpu - clockwork.cpu, facts)
+        settings = {} if tiers is None else {"AIRFLOW__KAFKA_HDFS__TIERS": tiers}
+        log = _airflow()
+        with redirect_stdout(log), patch.dict(os.environ, settings), measured(clockwork), self._shortened():
+            state = self._run_dag(number, clockwork)
+            self._clean(number)
+        if state != "success":
+            log.seek(0)
+            raise RuntimeError(f"the run ended as {state}; Airflow said:\n{log.read()[-4000:]}")
+        return clockwork.sample()
 
-    def _ports(self, store: Store, clockwork: Clockwork, tier: str) -> tuple[Context, Sources, IngestConfig]:
-        settings = client_settings({"bootstrap.servers": self.servers})
-        registry = FakeRegistry()
-        for _ in range(int.from_bytes(FRAME[1:], "big")):  # up to the id that the data carry
-            registry.register(self.dataset.name, json.dumps({**self.dataset.schema, "doc": str(next(_numbers))}))
-        timed: Store = TimedStore(store, clockwork, "store")  # type: ignore[assignment] # hands all else on
-        ctx = Context(
-            log=CommitLog(store, timed, ThreadWorkers(), "bench"),
-            run=RunRef(dag_id="bench", run_id="r"),
-            clock=SystemClock(),
-            ids=RandomIds(),
-            run_states=KnownRuns(),
-        )
-        sources = Sources(
-            catalog=KafkaCatalog(settings),
-            open_reader=lambda: TimedReader(  # type: ignore[return-value] # hands all else on
-                READERS.get(tier, KafkaReader)(settings), clockwork, "read"
-            ),
-            registry=registry,
-            codec=FastavroCodec(),
-        )
-        config = IngestConfig.of(
-            {
-                "topics": [self.dataset.name],
-                "destination": "file:///bench",
-                "pipeline_id": "bench",
-                "bootstrap": "earliest",
-                "registry": "http://registry.bench",
-                "value_format": "avro_confluent",
-                "time_field": "header.time",
-                "time_bounds": ("1980-01-01T00:00:00Z", "2100-01-01T00:00:00Z"),
-                "codec": "null",
-                "max_tasks": 1,
-                **self.arguments,
-            }
-        )
-        return ctx, sources, config
+    def _run_dag(self, number: int, clockwork: Clockwork) -> str:
+        """The end of a run of the two steps, by the real task runner, API and metadata database."""
+        from airflow.sdk import DAG
 
-    def _plan(self, ctx: Context, sources: Sources, config: IngestConfig) -> Plan:
-        plan = make_plan(ctx, sources, config, PlanRequest()).plan
+        from airflow_kafka_hdfs.operators.ingest import KafkaToHdfsExtractOperator, KafkaToHdfsPlanOperator
+        from tests.airflow.stored import store_dag
+
+        registry = registry_of(self.dataset.name, self.dataset.schema_text)
+        arguments = arguments_of(self.dataset, registry, f"{self.place}/{number}")
+        with DAG(f"bench_{number}", schedule=None) as dag:
+            plan = KafkaToHdfsPlanOperator(task_id="plan", **arguments)
+            KafkaToHdfsExtractOperator.partial(
+                task_id="extract", pre_execute=clockwork.enter, post_execute=clockwork.leave, **arguments
+            ).expand(work_unit=plan.output)
+        store_dag(dag)
+        return str(dag.test(logical_date=None).state.value)
+
+    def _clean(self, number: int) -> None:
+        from airflow_kafka_hdfs.hooks.storage import store_for
+
+        store_for(self.place).delete(str(number), recursive=True)
+
+    def _shortened(self) -> Any:
+        """Extract takes the wanted share of what was planned."""
         if self.share == 1.0:
-            return plan
-        import dataclasses
+            return nullcontext()
+        from airflow_kafka_hdfs.operators import ingest
 
-        tasks = [
-            dataclasses.replace(
-                task,
-                units=tuple(
-                    dataclasses.replace(
-                        unit,
-                        work_units=tuple(
-                            dataclasses.replace(work, high=work.low + int((work.high - work.low) * self.share))
-                            for work in unit.work_units
-                        ),
-                    )
-                    for unit in task.units
-                ),
-            )
-            for task in plan.tasks
-        ]
-        return dataclasses.replace(plan, tasks=tuple(tasks))
+        load = ingest.load_plan
+        return patch.object(ingest, "load_plan", lambda *arguments: _shorter(load(*arguments), self.share))
+
+
+def _shorter(plan: Plan | None, share: float) -> Plan | None:
+    if plan is None:
+        return None
+
+    def shorter(unit: UnitPlan) -> UnitPlan:
+        works = (replace(work, high=work.low + int((work.high - work.low) * share)) for work in unit.work_units)
+        return replace(unit, work_units=tuple(works))
+
+    tasks = [replace(task, units=tuple(map(shorter, task.units))) for task in plan.tasks]
+    return replace(plan, tasks=tuple(tasks))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-import shutil
-from collections.abc import Callable, Mapping
+import json
+import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from airflow_kafka_hdfs.adapters.storage.local import LocalStore
-from airflow_kafka_hdfs.ports.store import Store
 from tests.benchmarks import lineage, listener, long_lived, pages, parts, planning, rest
 from tests.benchmarks.data import datasets
 from tests.benchmarks.measuring import Case, Row, Sample
-from tests.benchmarks.product import STAGES, Product
+from tests.benchmarks.product import Product
 from tests.benchmarks.reading import Reading
+from tests.benchmarks.stages import AROUND, SHARES
 from tests.benchmarks.worker import work
-from tests.contract.stores import Bench, native_bench, webhdfs_bench
 from tests.stack.hdfs import HdfsCluster
 
 STORES = ("local", "webhdfs", "native")
@@ -24,6 +22,11 @@ STORES = ("local", "webhdfs", "native")
 
 def _fact(name: str, sample: Sample) -> float:
     return sample.facts[name]
+
+
+def _from_end_to_end(sample: Sample) -> float:
+    """Records per second of a task with all that its operator does; of anything else its rate."""
+    return sample.facts.get("whole", sample.rate)
 
 
 ROWS = [
@@ -256,7 +259,31 @@ ROWS = [
             value=partial(_fact, stage),
         )
         for store in STORES
-        for stage in (*STAGES, "rest")
+        for stage in SHARES
+    ),
+    *(
+        Row(
+            id=f"product-{store}-task",
+            name=f"task from execute to return, {store} ÷ bare",
+            over=f"product {store} first-120",
+            under="bare first-120",
+            target=None,
+            value=_from_end_to_end,
+        )
+        for store in STORES
+    ),
+    *(
+        Row(
+            id=f"product-{store}-{fact}",
+            name=f"task, {store} files: {text}",
+            over=f"product {store} first-120",
+            target=None,
+            unit="s",
+            better="lower",
+            value=partial(_fact, fact),
+        )
+        for store in STORES
+        for fact, text in AROUND.items()
     ),
     *long_lived.ROWS,
     *lineage.ROWS,
@@ -314,43 +341,31 @@ def kafka_cases(topics: Mapping[str, Reading]) -> dict[str, Case]:
 
 
 def product_cases(servers: str, folder: Path, hdfs: HdfsCluster | None) -> dict[str, Case]:
-    """Cases of whole tasks.
+    """Cases of whole tasks; the environment gets the connections that they read and write by.
 
     Args:
         servers: of Kafka.
         folder: for local files.
         hdfs: None where no case needs it.
     """
+    extra = {"bootstrap.servers": servers}
+    os.environ["AIRFLOW_CONN_KAFKA_DEFAULT"] = json.dumps({"conn_type": "kafka", "extra": extra})
+    places = {"local": folder.as_uri()}
+    if hdfs is not None:
+        os.environ["AIRFLOW_CONN_WEBHDFS_DEFAULT"] = hdfs.airflow_connection
+        os.environ["AIRFLOW_CONN_HDFS_NATIVE_DEFAULT"] = hdfs.native_airflow_connection
+        places |= {"webhdfs": "webhdfs:///bench", "native": "hdfs:///bench"}
     found: dict[str, Case] = {}
-
-    def local(number: int) -> Store:
-        return LocalStore(folder / str(number))
-
-    def clean(number: int) -> None:
-        shutil.rmtree(folder / str(number), ignore_errors=True)
-
     for name, dataset in datasets(1).items():
-        product = Product(servers, dataset, local, clean)
-        found[f"product local {name}"] = product.run
-        half = dataclasses.replace(product, share=0.5)
+        for kind, place in places.items():
+            found[f"product {kind} {name}"] = Product(dataset, place).run
+        half = Product(dataset, places["local"], share=0.5)
         found[f"half {name}"] = partial(half.run, "compiled")
-        found[f"half direct {name}"] = half.run
-        found[f"worker {name}"] = partial(work, servers, name, folder, 1)
-        found[f"two workers {name}"] = partial(work, servers, name, folder, 2)
-        found[f"folders {name}"] = partial(work, servers, name, folder, 1, {"granularity": "minutely"})
-        if hdfs is not None:
-            for kind, bench in (("webhdfs", webhdfs_bench), ("native", native_bench)):
-                product = Product(servers, dataset, partial(_on_hdfs, bench, hdfs), partial(_off_hdfs, bench, hdfs))
-                found[f"product {kind} {name}"] = product.run
+        found[f"half direct {name}"] = partial(half.run, "direct")
+        found[f"worker {name}"] = partial(work, name, folder, 1)
+        found[f"two workers {name}"] = partial(work, name, folder, 2)
+        found[f"folders {name}"] = partial(work, name, folder, 1, {"granularity": "minutely"})
     return found
-
-
-def _on_hdfs(bench: Callable[..., Bench], hdfs: HdfsCluster, number: int) -> Store:
-    return bench(hdfs, f"/bench/{number}").open()
-
-
-def _off_hdfs(bench: Callable[..., Bench], hdfs: HdfsCluster, number: int) -> None:
-    bench(hdfs, "/bench").open().delete(str(number), recursive=True)
 
 
 def topic_of(case: str) -> str:

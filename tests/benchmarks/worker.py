@@ -1,49 +1,70 @@
-"""A mapped task in a process of its own: `python -m tests.benchmarks.worker SERVERS TOPIC FOLDER TASKS TASK ARGUMENTS`.
+"""A mapped task in a process of its own: `python -m tests.benchmarks.worker TOPIC FOLDER TASKS TASK ARGUMENTS`.
 
-Prints `ready`, waits for a line, does the task, prints what it took and how much the process grew over its imports.
+The operators are called without Airflow's task runner, whose metadata database and API server a task does not have in
+its process. Prints `ready` before the extract, waits for a line, does it, prints what it took and how much the process
+grew over what it had imported by then.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from tests.benchmarks.data import datasets
-from tests.benchmarks.measuring import Sample
+from tests.benchmarks.measuring import HELD, Sample
 from tests.peak_memory import peak_memory
 
 
-def main(servers: str, topic: str, folder: str, tasks: str, task: str, arguments: str) -> None:
-    from airflow_kafka_hdfs.adapters.storage.local import LocalStore
-    from airflow_kafka_hdfs.ingest.datum import tiers
-    from tests.benchmarks.product import Product
+def main(topic: str, folder: str, tasks: str, task: str, more: str) -> None:
+    """Plan, and do one of the tasks."""
+    from airflow.sdk import DAG
+    from airflow.sdk.bases.operator import ExecutorSafeguard
 
-    tiers.choose()
+    from airflow_kafka_hdfs.operators.ingest import KafkaToHdfsExtractOperator, KafkaToHdfsPlanOperator
+    from tests.benchmarks.product import arguments_of, registry_of
+    from tests.benchmarks.stages import Clockwork, measured
 
-    def ready() -> None:
+    ExecutorSafeguard.test_mode = True  # lets `execute` be called by hand
+    dataset = datasets(1)[topic]
+    place = Path(folder) / f"worker-{task}"
+    arguments = {
+        **arguments_of(dataset, registry_of(dataset.name, dataset.schema_text), place.as_uri()),
+        "max_tasks": int(tasks),
+        "target_task_bytes": 1024,
+        **json.loads(more),
+    }
+    context, clockwork = _context(), Clockwork()
+    with HELD, DAG("bench", schedule=None), measured(clockwork):
+        units = KafkaToHdfsPlanOperator(task_id="plan", **arguments).execute(context)
+        extract = KafkaToHdfsExtractOperator(task_id="extract", work_unit=units[int(task)], **arguments)
+        before = peak_memory()
         print("ready", flush=True)
         sys.stdin.readline()
-
-    before = peak_memory()
-    more = {"max_tasks": int(tasks), "target_task_bytes": 1024, **json.loads(arguments)}
-    place = Path(folder) / f"worker-{task}"
-    product = Product(servers, datasets(1)[topic], lambda _: LocalStore(place), lambda _: None, more)
-    sample = product.run(task=int(task), ready=ready)
-    grown = peak_memory() - before
+        clockwork.enter(context)
+        clockwork.leave(context, extract.execute(context))
+        grown = peak_memory() - before
+    sample = clockwork.sample()
     print(json.dumps({"records": sample.units, "wall": sample.wall, "cpu": sample.cpu, "grown": grown}), flush=True)
 
 
-def work(servers: str, topic: str, folder: Path, workers: int, arguments: dict[str, Any] | None = None) -> Sample:
-    """The whole topic by so many processes at once; the fact `grown` is the greatest growth in MiB."""
-    import shutil
+def _context() -> Any:
+    """What the two operators ask Airflow for."""
+    run = SimpleNamespace(run_type="manual", data_interval_start=None, data_interval_end=None, partition_date=None)
+    ti = SimpleNamespace(xcom_push=lambda **_: None, get_dagrun_state=lambda *_: "running")
+    return {"ti": ti, "dag_run": run, "run_id": "r", "params": {}}
 
+
+def work(topic: str, folder: Path, workers: int, arguments: dict[str, Any] | None = None) -> Sample:
+    """The whole topic by so many processes at once; the fact `grown` is the greatest growth in MiB."""
     root = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-m", "tests.benchmarks.worker", servers, topic, str(folder), str(workers)]
+    command = [sys.executable, "-m", "tests.benchmarks.worker", topic, str(folder), str(workers)]
     started = [
         subprocess.Popen(
             [*command, str(task), json.dumps(arguments or {})],
