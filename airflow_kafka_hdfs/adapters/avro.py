@@ -7,7 +7,8 @@ the code here:
 - logical types are left alone: a `timestamp-millis` of the year 300000 has no datetime and is still good data;
 - a recursive schema lets a few kilobytes of bad data nest deep enough to overflow the stack of the C reader, which
   takes the process down (seen at 8,000 levels); large datums of such schemas go through its Python reader, which
-  stops at Python's recursion limit.
+  stops at Python's recursion limit;
+- it takes schemas that no datum could ever be read or written with: see `schema_bounds`.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType, to_parsing_canonical_form
 from fastavro.validation import ValidationError, validate
 
+from airflow_kafka_hdfs.adapters.schema_bounds import check_bounds
 from airflow_kafka_hdfs.exceptions import DecodeError, UnusableSchemaError
 from airflow_kafka_hdfs.ports.schemas import AvroCodec
 
@@ -33,7 +35,16 @@ _SAFE_NESTING_BYTES = 2_000
 
 _ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-fA-F]+>")
 
-_BAD_SCHEMA = (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+_BAD_SCHEMA = (
+    SchemaParseException,
+    UnknownType,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 _BAD_DATUM = (EOFError, IndexError, KeyError, ValueError, OverflowError, MemoryError, RecursionError, TypeError)
 _BAD_VALUE = (ValidationError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
@@ -111,6 +122,7 @@ class FastavroCodec(AvroCodec):
                 plain = json.loads(schema)
                 _check_shape(plain)
                 parsed = fastavro.parse_schema(_base_types(plain), {})
+                check_bounds(parsed)
                 known = _Compiled(plain, parsed, _is_recursive(plain))
             except _BAD_SCHEMA as error:
                 raise _unusable(schema, error) from error

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from airflow_kafka_hdfs.adapters.avro import FastavroCodec
 from airflow_kafka_hdfs.exceptions import DecodeError, UnusableSchemaError
 from airflow_kafka_hdfs.ports.schemas import AvroCodec
+from tests.unit.ingest.datum import hostile
+from tests.unit.ingest.datum.hostile import chained, doubling, nested, record
 
 EVENT = {
     "type": "record",
@@ -333,3 +335,49 @@ def test_two_schemas_may_use_one_name_for_different_things(codec: AvroCodec):
     assert codec.decode(text(A), b"\x02") == {"x": 1}
     assert codec.decode(text(other), b"\x02a") == {"y": "a"}
     assert codec.decode(text(A), b"\x04") == {"x": 2}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        *((schema, "1000 values|more than 16 values") for schema in hostile.EMPTY.values()),
+        *((schema, "record E always holds a record of its own type") for schema in hostile.ENDLESS.values()),
+        *((schema, "more than 65536 values|without end") for schema in hostile.DEFAULTS.values()),
+        *((schema, "more than 128 levels|RecursionError") for schema in hostile.DEEP.values()),
+    ],
+    ids=[*hostile.EMPTY, *hostile.ENDLESS, *hostile.DEFAULTS, *hostile.DEEP],
+)
+def test_schemas_that_ask_for_more_than_memory_are_refused_by_every_call(codec: AvroCodec, schema: object, said: str):
+    for call in (
+        lambda: codec.parse(text(schema)),
+        lambda: codec.canonical(text(schema)),
+        lambda: codec.decode(text(schema), b""),
+        lambda: codec.decode('"int"', b"\x00", text(schema)),
+        lambda: codec.encode(text(schema), {}, check=False),
+    ):
+        with pytest.raises(UnusableSchemaError, match=f"no usable Avro schema: .*({said})"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        doubling(("x", "long")),  # a datum that is too short shows it at once
+        doubling(("x", "null"), wrap=lambda inner: ["null", inner]),
+        doubling(("x", "null"), levels=7),
+        record("T", ("l", {"type": "array", "items": doubling(levels=3)})),
+        record("E", ("a", ["null", "E"], None), ("b", {"type": "array", "items": "E"}, []), ("c", ["int", "E"], 0)),
+        record("E", ("u", ["null", record("F", ("back", "E"))])),
+        record("E", ("a", [{"type": "map", "values": "long"}, "E"], {})),
+        record("E", ("a", ["null", "E"], {"a": None})),
+        record("D", ("a", {"type": "array", "items": "string"}, ["x" * 60_000])),
+        record("D", *((f"f{i}", ["null", "string"], None) for i in range(5_000))),
+        nested(127),
+        chained(120),
+    ],
+    ids=range(12),
+)
+def test_schemas_that_only_look_like_them_are_taken(codec: AvroCodec, schema: object):
+    assert codec.parse(text(schema)) == schema
+    codec.canonical(text(schema))

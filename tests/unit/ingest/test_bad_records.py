@@ -8,6 +8,7 @@ import pytest
 
 from airflow_kafka_hdfs.ingest.records import Outcome
 from airflow_kafka_hdfs.model import TimestampType
+from tests.unit.ingest.datum import hostile
 from tests.unit.ingest.extracting import (
     EVENT,
     FOLDER,
@@ -80,6 +81,33 @@ def test_bad_avro_is_quarantined_with_all_that_kafka_brought(value, reason, said
     assert entry.path == ".kafka_hdfs/p/quarantine/events/events+20260101T000000Z-00000001+0.avro"
     assert task.store.is_private(entry.staged)
     assert (entry.records, entry.offsets) == (1, {0: (1, 1, 1)})
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (hostile.EMPTY["records of nulls"], "takes no byte and holds more than 1000 values"),
+        (hostile.ENDLESS["itself"], "record E always holds a record of its own type"),
+        (hostile.DEFAULTS["numbers"], "come to more than 65536 values"),
+        (hostile.DEEP["nested"], "more than 128 levels deep"),
+    ],
+    ids=["empty", "endless", "defaults", "deep"],
+)
+def test_records_of_schemas_that_ask_for_more_than_memory_are_quarantined(schema, said):
+    task = Task()
+    task.topic(value_format="avro_confluent", time_field="header.time", max_bad_share=None)
+    good = task.registry.register("events", EVENT)
+    bad_id = task.registry.register("hostile", json.dumps(schema))
+    task.cluster.produce("events", 0, b"\x00" + bad_id.to_bytes(4, "big"), timestamp=MORNING)
+    task.cluster.produce("events", 0, b"\x00" + bad_id.to_bytes(4, "big") + bytes(9), timestamp=MORNING)
+    task.cluster.produce("events", 0, confluent(good, event(1)), timestamp=MORNING)
+    unit = task.unit()
+    assert (unit.outcome, counts_of(unit)) == (Outcome.DONE, {"written": 1, "quarantined": 2})
+    bad = task.bad(unit)[1]
+    assert bad["reason"] == "unusable_schema"
+    assert f"schema id {bad_id}: " in bad["detail"]
+    assert said in bad["detail"]
 
 
 @pytest.mark.parametrize(

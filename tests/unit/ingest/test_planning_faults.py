@@ -11,6 +11,7 @@ from airflow_kafka_hdfs.exceptions import (
     RegistryUnavailableError,
 )
 from airflow_kafka_hdfs.ingest.ranges import Ranges
+from tests.unit.ingest.datum import hostile
 from tests.unit.ingest.piping import RECORD, World, ranges, reasons
 
 
@@ -142,3 +143,15 @@ def test_a_fixed_schema_that_is_none_is_refused():
     world = avro_world(value_format="avro", schema={"type": "recorrd", "name": "R"})
     with pytest.raises(ConfigError, match="schema: got"):
         world.run().plan()
+
+
+@pytest.mark.timeout(60)
+def test_a_topic_to_be_resolved_to_a_schema_whose_defaults_double_is_held_and_a_fixed_one_is_refused():
+    world = avro_world(on_schema_change="resolve")
+    world.registry.register("events", hostile.DEFAULTS["numbers"])
+    (held,) = world.run().plan().plan.held
+    assert held.reason == "unusable_schema"
+    assert "come to more than 65536 values" in held.detail
+    fixed = avro_world(value_format="avro", schema=hostile.DEFAULTS["numbers"])
+    with pytest.raises(ConfigError, match="schema: got .*come to more than 65536 values"):
+        fixed.run().plan()
