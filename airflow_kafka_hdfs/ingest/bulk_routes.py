@@ -75,6 +75,7 @@ class BulkRoutes:
         self._targets: dict[str, int] = {}
         self._schemas: list[FileSchema | None] = []
         self._variants: dict[bytes, FileSchema] = {}
+        self._programs: dict[tuple[str, str], Program | None] = {}
         id_size = ID_SIZES.get(route.config.value_format)
         self.frame_size = 0 if id_size is None else 1 + id_size
         if not self.frame_size:
@@ -160,7 +161,7 @@ class BulkRoutes:
             return None
         if decision.way is not Way.RECODE:
             seen = _first_fields(final.parsed, schema.parsed) if decision.way is Way.SPLICE else final.parsed
-            program = self._program(seen, final)
+            program = self._known_program(schema, seen, final)
             if program is not None:
                 return packing.Route(program=program, target=self._target(file), tail=decision.tail), file
             if route.reader is None or final.proof is not None:
@@ -187,6 +188,15 @@ class BulkRoutes:
             return Decision(way=Way.PASS)
         canonical = self._route.parts.codec.canonical
         return decide(canonical(schema.text), canonical(final.text), final.parsed)
+
+    def _known_program(self, schema: WriterSchema, seen: Any, final: WriterSchema) -> Program | None:
+        """As `_program`, found once: a frame that is left to the reference is asked for in each batch."""
+        key = (schema.text, final.text)
+        if key not in self._programs:
+            if len(self._programs) >= _MOST_FRAMES:
+                self._programs.clear()
+            self._programs[key] = self._program(seen, final)
+        return self._programs[key]
 
     def _program(self, parsed: Any, final: WriterSchema) -> Program | None:
         """Proof and time of datums; None where decoding might see another time.

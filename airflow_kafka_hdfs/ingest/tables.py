@@ -173,8 +173,9 @@ def _fixed(node: Fixed) -> ColumnType:
 
 
 def _most_digits(size: int) -> int:
-    """Digits that every number of so many digits has room in: floor(log10(2^(8 size - 1) - 1))."""
-    return len(str(2 ** (8 * size - 1) - 1)) - 1
+    """Digits that every number of so many bytes has room in: floor(log10(2^(8 size - 1) - 1)), or more than count."""
+    asked = min(size, MAX_DIGITS)  # a byte holds two digits
+    return len(str(2 ** (8 * asked - 1) - 1)) - 1
 
 
 def container_schema(row: ColumnType) -> str:

@@ -133,23 +133,30 @@ def types_at(parsed: Any, path: tuple[str, ...]) -> Iterator[Any]:
         parsed: a valid schema as plain JSON values.
         path: names of fields.
     """
-    yield from _types_at(parsed, path, _named(parsed, {}), frozenset())
+    yield from _types_at(parsed, path, _named(parsed, {}), set())
 
 
-def _types_at(schema: Any, path: tuple[str, ...], named: Mapping[str, Any], above: frozenset[str]) -> Iterator[Any]:
-    if isinstance(schema, str) and schema in named and schema not in above:
-        yield from _types_at(named[schema], path, named, above if path else above | {schema})
-    elif isinstance(schema, list):
+def _types_at(
+    schema: Any, path: tuple[str, ...], named: Mapping[str, Any], seen: set[tuple[int, int]]
+) -> Iterator[Any]:
+    """See `types_at`; no type is looked at twice for one rest of the path, in however many unions it stands."""
+    if isinstance(schema, str):
+        schema = named.get(schema, schema)
+    place = (id(schema), len(path))
+    if isinstance(schema, list | Mapping) and place in seen:
+        return
+    seen.add(place)
+    if isinstance(schema, list):
         for branch in schema:
-            yield from _types_at(branch, path, named, above)
+            yield from _types_at(branch, path, named, seen)
     elif not path:
         yield schema
     elif isinstance(schema, Mapping):
         if isinstance(schema.get("type"), Mapping | list):
-            yield from _types_at(schema["type"], path, named, above)
+            yield from _types_at(schema["type"], path, named, seen)
         for entry in schema.get("fields", ()):
             if entry["name"] == path[0]:
-                yield from _types_at(entry["type"], path[1:], named, above)
+                yield from _types_at(entry["type"], path[1:], named, seen)
 
 
 def _named(schema: Any, found: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from airflow_kafka_hdfs.ingest.datum.schema import (
     Union,
 )
 
+MAX_DEFAULT = 1 << 20
+"""Bytes of a default; records that each hold the one before twice would come to any number of them."""
+
 _BITS = {"int": 31, "long": 63}
 _FLOATS = {"float": "<f", "double": "<d"}
 
@@ -32,7 +35,7 @@ def encode_default(field: Field) -> bytes:
         UnusableSchemaError: it has none, or one that does not fit its type.
     """
     try:
-        return _default(field, 0)
+        return _Defaults().of(field, 0)
     except _MisfitError as error:
         raise UnusableSchemaError(f"default of field {field.name!r}: {error}") from None
 
@@ -41,33 +44,85 @@ class _MisfitError(Exception):
     """A JSON value does not fit a type."""
 
 
-def _default(field: Field, depth: int) -> bytes:
-    if field.default is NO_DEFAULT:
-        raise _MisfitError(f"field {field.name!r} has none")
-    return _encode(field.node, field.default, depth)
+class _Defaults:
+    """Encodes each field's default once, in however many places its record stands."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, bytes | _MisfitError] = {}
+
+    def of(self, field: Field, depth: int) -> bytes:
+        if field.default is NO_DEFAULT:
+            raise _MisfitError(f"field {field.name!r} has none")
+        key = id(field)
+        if key not in self._known:
+            self._known[key] = _MisfitError("it holds itself without end")
+            try:
+                self._known[key] = self._encode(field.node, field.default, depth)
+            except _MisfitError as error:
+                self._known[key] = error
+        found = self._known[key]
+        if isinstance(found, _MisfitError):
+            raise found
+        return found
+
+    def _encode(self, node: Node, value: Any, depth: int) -> bytes:
+        if depth > MAX_NESTING:
+            raise _MisfitError(f"it is nested deeper than {MAX_NESTING} levels")
+        match node:
+            case Primitive():
+                return _primitive(node.name, value)
+            case Fixed(size):
+                data = _latin(value, "fixed")
+                if len(data) != size:
+                    raise _MisfitError(f"{len(data)} bytes for a fixed of {size}")
+                return data
+            case Enum(symbols):
+                if value not in symbols:
+                    raise _MisfitError(f"{value!r:.60} is none of the symbols")
+                return encode_long(symbols.index(value))
+            case Union(branches):
+                return self._union(branches, value, depth)
+            case Items():
+                return self._items(node, value, depth)
+            case Record():
+                return self._record(node, value, depth)
+
+    def _union(self, branches: tuple[Node, ...], value: Any, depth: int) -> bytes:
+        """The first branch that fits: by Avro up to 1.11 it has to be the first of all, since 1.12 any will do."""
+        for index, branch in enumerate(branches):
+            try:
+                return encode_long(index) + self._encode(branch, value, depth + 1)
+            except _MisfitError:
+                continue
+        raise _MisfitError(f"{value!r:.60} fits no branch of the union")
+
+    def _items(self, node: Items, value: Any, depth: int) -> bytes:
+        item, deeper = node.item, depth + 1
+        if node.keyed and isinstance(value, Mapping):
+            parts = [encode_bytes(str(key).encode()) + self._encode(item, held, deeper) for key, held in value.items()]
+        elif isinstance(value, list) and not node.keyed:
+            parts = [self._encode(item, held, deeper) for held in value]
+        else:
+            raise _MisfitError(f"{value!r:.60} is no {'map' if node.keyed else 'array'}")
+        return _joined([encode_long(len(parts)), *parts, b"\x00"]) if parts else b"\x00"
+
+    def _record(self, node: Record, value: Any, depth: int) -> bytes:
+        if not isinstance(value, Mapping):
+            raise _MisfitError(f"{value!r:.60} is no record")
+        return _joined(
+            [
+                self._encode(field.node, value[field.name], depth + 1)
+                if field.name in value
+                else self.of(field, depth + 1)
+                for field in node.fields
+            ]
+        )
 
 
-def _encode(node: Node, value: Any, depth: int) -> bytes:
-    if depth > MAX_NESTING:
-        raise _MisfitError("it holds itself without end")
-    match node:
-        case Primitive():
-            return _primitive(node.name, value)
-        case Fixed(size):
-            data = _latin(value, "fixed")
-            if len(data) != size:
-                raise _MisfitError(f"{len(data)} bytes for a fixed of {size}")
-            return data
-        case Enum(symbols):
-            if value not in symbols:
-                raise _MisfitError(f"{value!r:.60} is none of the symbols")
-            return encode_long(symbols.index(value))
-        case Union(branches):
-            return _union(branches, value, depth)
-        case Items():
-            return _items(node, value, depth)
-        case Record():
-            return _record(node, value, depth)
+def _joined(parts: list[bytes]) -> bytes:
+    if sum(map(len, parts)) > MAX_DEFAULT:
+        raise _MisfitError(f"it comes to more than {MAX_DEFAULT} bytes, records inside it spelled out")
+    return b"".join(parts)
 
 
 def _primitive(name: str, value: Any) -> bytes:
@@ -102,32 +157,3 @@ def _latin(value: Any, name: str) -> bytes:
         return value.encode("latin-1")
     except UnicodeEncodeError:
         raise _MisfitError(f"{value!r:.60} has characters beyond U+00FF") from None
-
-
-def _union(branches: tuple[Node, ...], value: Any, depth: int) -> bytes:
-    """The first branch that fits: by Avro up to 1.11 it has to be the first of all, since 1.12 any will do."""
-    for index, branch in enumerate(branches):
-        try:
-            return encode_long(index) + _encode(branch, value, depth + 1)
-        except _MisfitError:
-            continue
-    raise _MisfitError(f"{value!r:.60} fits no branch of the union")
-
-
-def _items(node: Items, value: Any, depth: int) -> bytes:
-    if node.keyed and isinstance(value, Mapping):
-        parts = [encode_bytes(str(key).encode()) + _encode(node.item, item, depth + 1) for key, item in value.items()]
-    elif isinstance(value, list) and not node.keyed:
-        parts = [_encode(node.item, item, depth + 1) for item in value]
-    else:
-        raise _MisfitError(f"{value!r:.60} is no {'map' if node.keyed else 'array'}")
-    return b"".join((encode_long(len(parts)), *parts, b"\x00")) if parts else b"\x00"
-
-
-def _record(node: Record, value: Any, depth: int) -> bytes:
-    if not isinstance(value, Mapping):
-        raise _MisfitError(f"{value!r:.60} is no record")
-    return b"".join(
-        _encode(field.node, value[field.name], depth + 1) if field.name in value else _default(field, depth + 1)
-        for field in node.fields
-    )

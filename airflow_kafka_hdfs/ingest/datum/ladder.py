@@ -14,6 +14,7 @@ was written.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -104,19 +105,24 @@ def _splice(target: Any, known: int) -> Decision:
 def _may_change_branch(schema: Any) -> bool:
     """Whether a union anywhere in a canonical schema has a branch that an earlier one can be taken for."""
     if isinstance(schema, list):
-        return any(map(_may_change_branch, schema)) or any(
-            _fits(late, early) for index, late in enumerate(schema) for early in schema[:index]
-        )
+        return _has_similar(map(_label, schema)) or any(map(_may_change_branch, schema))
     if isinstance(schema, dict):
         inner = [schema.get("type"), schema.get("items"), schema.get("values")]
         return any(_may_change_branch(part) for part in (*inner, *schema.get("fields", ())))
     return False
 
 
-def _fits(written: Any, read: Any) -> bool:
-    """Whether a branch can be read as another. Named types of one kind need the same last part of their names alone."""
-    late, early = _label(written), _label(read)
-    return early in _READ_AS.get(late, ()) or (late not in _READ_AS and late.split(".")[-1] == early.split(".")[-1])
+def _has_similar(branches: Iterable[str]) -> bool:
+    """Whether one can be read as an earlier one: for named types the last parts of their names are enough."""
+    whole: set[str] = set()
+    last_parts: set[str] = set()
+    for label in branches:
+        last = label.split(".")[-1]
+        if not whole.isdisjoint(_READ_AS[label]) if label in _READ_AS else last in last_parts:
+            return True
+        whole.add(label)
+        last_parts.add(last)
+    return False
 
 
 def _label(branch: Any) -> str:

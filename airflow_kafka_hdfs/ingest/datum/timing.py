@@ -23,7 +23,7 @@ def time_doubt(node: Node, path: tuple[str, ...], unit: str, given: str) -> str:
         unit: of numbers and texts for who decodes.
         given: the unit that the program was compiled with.
     """
-    for leaf, is_end in _leaves(node, path):
+    for leaf, is_end in _leaves(node, path, set()):
         if isinstance(leaf, Items) and leaf.keyed and not is_end:
             return "it may lie in a map"
         if not is_end or not isinstance(leaf, Primitive):
@@ -35,15 +35,19 @@ def time_doubt(node: Node, path: tuple[str, ...], unit: str, given: str) -> str:
     return ""
 
 
-def _leaves(node: Node, path: tuple[str, ...]) -> Iterator[tuple[Node, bool]]:
-    """Types at which the way ends, and whether it is the whole way."""
+def _leaves(node: Node, path: tuple[str, ...], seen: set[tuple[int, int]]) -> Iterator[tuple[Node, bool]]:
+    """Types at which the way ends, and whether it is the whole way; none is looked at twice for one rest of it."""
+    place = (id(node), len(path))
+    if place in seen:
+        return
+    seen.add(place)
     if isinstance(node, Union):
         for branch in node.branches:
-            yield from _leaves(branch, path)
+            yield from _leaves(branch, path, seen)
     elif path and isinstance(node, Record):
         for name, inner, _ in node.fields:
             if name == path[0]:
-                yield from _leaves(inner, path[1:])
+                yield from _leaves(inner, path[1:], seen)
     else:
         yield node, not path
 

@@ -23,6 +23,7 @@ from airflow_kafka_hdfs.ingest.tables import MAX_COLUMNS, TableProof, container_
 from airflow_kafka_hdfs.ingest.writers.columns import ParquetSink, ParquetSinks
 from airflow_kafka_hdfs.ingest.writers.sinks import OpenAs
 from tests.unit.ingest.datum.avro_data import Branch, Names, Shape, cuts, encode, laws, names_of, shapes
+from tests.unit.ingest.datum.hostile import doubling
 
 SYNC = b"s" * 16
 
@@ -325,6 +326,20 @@ def test_equal_rows_make_equal_bytes():
 def test_rows_that_no_table_has_are_refused(schema, said):
     with pytest.raises(UnusableSchemaError, match=said):
         row_type(schema)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("size", [2_000, 2**31 - 1])
+def test_decimals_with_room_for_millions_of_digits_are_judged_by_those_they_say(size):
+    kind = {"type": "fixed", "name": "F", "size": size, "logicalType": "decimal", "precision": 9}
+    (column,) = row_type(record(("d", kind))).inner
+    assert (column.kind, column.precision) == ("decimal", 9)
+
+
+@pytest.mark.timeout(60)
+def test_a_record_that_doubles_at_each_level_makes_too_many_columns():
+    with pytest.raises(UnusableSchemaError, match=f"more than {MAX_COLUMNS} columns"):
+        row_type(doubling(("x", "int")))
 
 
 def test_a_union_on_the_top_level_is_one_column():

@@ -252,6 +252,15 @@ def test_a_time_that_lies_in_a_map_is_decoded():
         assert section.counts.written == 20
 
 
+def test_what_can_not_be_walked_is_found_out_once_and_not_in_each_batch(caplog):
+    caplog.set_level("INFO")
+    schema = {**EVENT, "fields": [{"name": "header", "type": [{"type": "map", "values": "long"}]}]}
+    found = [b"\x00\x00\x00\x00\x01\x00\x02\x08time" + datum(MORNING, "long") + b"\x00"] * 50
+    _, _, _, task = outcome("compiled", found, batch=10, partitions=1, schemas=(schema,), **AVRO)
+    assert ways(task) == {"reference": 50}
+    assert caplog.text.count("values of schema 1 are decoded") == 1
+
+
 def test_large_values_of_schemas_that_hold_themselves_are_decoded():
     fields = [{"name": "time", "type": "long"}, {"name": "inner", "type": ["null", "Node"]}]
     schema = {"type": "record", "name": "Node", "fields": fields}

@@ -8,8 +8,11 @@ import pytest
 
 from airflow_kafka_hdfs.exceptions import DecodeError, RegistryUnavailableError, UnusableSchemaError
 from airflow_kafka_hdfs.ingest.choices import TimeUnit
+from airflow_kafka_hdfs.ingest.datum.schema import read_schema
+from airflow_kafka_hdfs.ingest.datum.timing import time_doubt
 from airflow_kafka_hdfs.ingest.writer_schemas import SchemaBook, is_record_like, schema_key, types_at
 from tests.fakes.registry import FakeRegistry
+from tests.unit.ingest.datum import hostile
 from tests.unit.ingest.extracting import CODEC, EVENT
 
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
@@ -68,6 +71,16 @@ def test_enums_nested_anywhere_tell_schemas_apart():
 )
 def test_types_at_a_path(schema, path, found):
     assert list(types_at(schema, tuple(path.split(".")))) == found
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("levels", "width"), [(30, 2), (4, 200)])
+def test_a_path_that_forks_at_each_level_is_followed_in_time(levels, width):
+    schema = hostile.forking(levels, width)
+    path = ("a",) * (levels + 1)
+    assert list(types_at(schema, path)) == ["long"] * width
+    assert time_doubt(read_schema(schema), path, "s", "ms") == "a long is read in 's' when decoded"
+    assert not time_doubt(read_schema(schema), path, "ms", "ms")
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,19 @@ def chained(levels):
     return [record("C0"), *(record(f"C{level}", ("inner", f"C{level - 1}")) for level in range(1, levels))]
 
 
+def forking(levels, width):
+    """A path a.a.a… with unions of so many records at each of its levels, each of which goes on to all of the next."""
+    below = ["long"]
+    for level in range(levels):
+        names = [f"L{level}_{i}" for i in range(width)]
+        below = [record(names[0], ("a", below)), *(record(name, ("a", _by_name(below))) for name in names[1:])]
+    return record("Top", ("a", below))
+
+
+def _by_name(types):
+    return [kind if isinstance(kind, str) else kind["name"] for kind in types]
+
+
 EMPTY = {
     "records of nulls": doubling(("x", "null")),
     "records without fields": doubling(),

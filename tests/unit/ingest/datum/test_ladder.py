@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_hdfs.exceptions import UnusableSchemaError
-from airflow_kafka_hdfs.ingest.datum.defaults import encode_default
+from airflow_kafka_hdfs.ingest.datum.defaults import MAX_DEFAULT, encode_default
 from airflow_kafka_hdfs.ingest.datum.ladder import Way, decide
 from airflow_kafka_hdfs.ingest.datum.schema import Field, read_schema
+from tests.unit.ingest.datum import hostile
 from tests.unit.ingest.datum.avro_data import encode, laws, names_of, records, shapes
 
 BASE = [{"name": "id", "type": "long"}, {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["a", "b"]}}]
@@ -175,6 +176,37 @@ def test_a_default_that_holds_itself_is_refused():
     schema = read_schema(record({"name": "r", "type": "shop.Event", "default": {}}))
     with pytest.raises(UnusableSchemaError, match="without end"):
         encode_default(schema.fields[0])
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["numbers", "texts", "unions", "later branches"])
+def test_defaults_that_double_are_refused_at_their_bound(name):
+    for field in read_schema(hostile.DEFAULTS[name]).fields:
+        with pytest.raises(UnusableSchemaError, match=f"default of field .* more than {MAX_DEFAULT} bytes|no branch"):
+            encode_default(field)
+
+
+@pytest.mark.timeout(60)
+def test_a_default_that_stands_in_many_places_is_encoded_once():
+    nothing = hostile.doubling(("x", "null", None), default=({},))
+    assert encode_default(read_schema(nothing).fields[0]) == b""
+    some = hostile.doubling(("x", "int", -1), levels=11, default=({},))
+    assert encode_default(read_schema(some).fields[0]) == b"\x01" * 2**10
+    below = [hostile.record("A0", ("x", "int", "no")), hostile.record("B0", ("x", "int", "no"))]
+    for level in range(1, 40):  # both branches are tried, and neither fits
+        twins = ["".join((kind, str(level))) for kind in "AB"]
+        names = [kind["name"] for kind in below]
+        below = [hostile.record(twins[0], ("u", below, {})), hostile.record(twins[1], ("u", names, {}))]
+    with pytest.raises(UnusableSchemaError, match="fits no branch of the union"):
+        encode_default(Field("f", read_schema(below), {}))
+
+
+@pytest.mark.timeout(60)
+def test_a_union_of_thousands_of_types_is_looked_at_in_time():
+    many = [{"type": "enum", "name": f"E{i}", "symbols": ["A"]} for i in range(8_000)]
+    assert way(record({"name": "u", "type": many}), record({"name": "u", "type": many})).way is Way.PASS
+    many.append({"type": "enum", "name": "other.E7", "symbols": ["A"]})
+    assert "read as each other" in way(record({"name": "u", "type": many}), record({"name": "u", "type": many})).reason
 
 
 @laws
