@@ -33,6 +33,12 @@ from airflow_kafka_hdfs.ports.schemas import AvroCodec
 # Each level of nesting takes at least one byte, and 4,000 levels were seen to do no harm.
 _SAFE_NESTING_BYTES = 2_000
 
+_NAMED = ("record", "error", "enum", "fixed")
+_MAX_FIXED = 2**31 - 1
+_OF_FASTAVRO = ("__fastavro_parsed", "__named_schemas")
+"""Marks of a schema that fastavro has looked at. In a text that comes from outside nobody has."""
+
+_NO_NAME = re.compile(r'["\\\x00-\x1f\x7f-\x9f\ud800-\udfff]')
 _ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-fA-F]+>")
 
 _BAD_SCHEMA = (
@@ -72,7 +78,7 @@ class FastavroCodec(AvroCodec):
         known = self._canonical.get(schema)
         if known is None:
             try:
-                plain = self._compile(schema).plain
+                plain = _base_types(self._compile(schema).plain)
                 known = json.dumps(plain) if isinstance(plain, str) else to_parsing_canonical_form(plain)
             except _BAD_SCHEMA as error:
                 raise _unusable(schema, error) from error
@@ -131,12 +137,12 @@ class FastavroCodec(AvroCodec):
 
 
 def _base_types(schema: Any) -> Any:
-    """The schema without logical types."""
+    """The schema without logical types, which have no part in the encoding."""
     if isinstance(schema, list):
         return [_base_types(branch) for branch in schema]
     if not isinstance(schema, Mapping):
         return schema
-    kept = {key: value for key, value in schema.items() if key != "logicalType"}
+    kept = {key: value for key, value in schema.items() if key not in ("logicalType", *_OF_FASTAVRO)}
     for key in ("type", "items", "values"):
         if key in kept:
             kept[key] = _base_types(kept[key])
@@ -150,8 +156,16 @@ def _check_shape(schema: Any) -> None:
     if isinstance(schema, list):
         _check_union(schema)
     elif isinstance(schema, Mapping):
-        if schema.get("type") in ("record", "error"):
+        kind = schema.get("type")
+        if kind in _NAMED:
+            _check_name(schema["name"], f"{kind} {schema['name']!r:.80}")
+            _check_name(schema.get("namespace") or "", f"namespace of {kind} {schema['name']!r:.80}")
+        if kind in ("record", "error"):
             _check_record(schema)
+        elif kind == "fixed" and (type(schema["size"]) is not int or not 0 <= schema["size"] <= _MAX_FIXED):
+            raise SchemaParseException(
+                f"fixed {schema['name']!r:.80}: size {schema['size']!r:.80}, not 0 … {_MAX_FIXED}"
+            )
         for key in ("type", "items", "values"):
             if not isinstance(schema.get(key), str | None):
                 _check_shape(schema[key])
@@ -179,7 +193,16 @@ def _check_record(schema: Mapping[str, Any]) -> None:
     if len(set(names)) != len(names):
         raise SchemaParseException(f"record {schema.get('name')!r} with two fields of one name")
     for field in fields:
+        _check_name(field["name"], f"field {field['name']!r:.80} of record {schema['name']!r:.80}")
         _check_shape(field["type"])
+
+
+def _check_name(name: Any, what: str) -> None:
+    """Names stand in canonical forms as they are: what JSON would escape could pass for another schema's text."""
+    if not isinstance(name, str):
+        raise SchemaParseException(f"{what}: a name that is no text")
+    if _NO_NAME.search(name):
+        raise SchemaParseException(f"{what}: a name with quotes, backslashes or control characters")
 
 
 def _is_recursive(schema: Any, inside: frozenset[str] = frozenset(), namespace: str = "") -> bool:

@@ -231,7 +231,7 @@ class SchemaBook:
             text = json.dumps(parsed)
             raise UnusableSchemaError(f"the schema is no record, so files of it would be no table: {text:.200}")
         types = [] if not self._time_field else list(types_at(parsed, self._time_field))
-        logical = {item.get("logicalType") for item in types if isinstance(item, Mapping)}
+        logical = {str(item.get("logicalType")) for item in types if isinstance(item, Mapping)}
         units = {_TIMESTAMPS[name] for name in logical if name in _TIMESTAMPS}
         unit = units.pop() if len(units) == 1 else None
         proof = TableProof(parsed) if self._columns and in_files else None

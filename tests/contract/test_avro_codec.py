@@ -275,6 +275,18 @@ def test_fields_with_a_default_may_be_missing(codec: AvroCodec):
         '{"type": "array"}',
         '{"type": "map"}',
         '{"type": "fixed", "name": "F"}',
+        '{"type": "fixed", "name": "F", "size": -1}',
+        '{"type": "fixed", "name": "F", "size": "4"}',
+        '{"type": "fixed", "name": "F", "size": true}',
+        '{"type": "fixed", "name": "F", "logicalType": "decimal", "precision": 9, "size": 1' + "0" * 400 + "}",
+        '{"type": "record", "name": "R\\"", "fields": []}',
+        '{"type": "record", "name": "R", "namespace": "a\\u001b[31m", "fields": []}',
+        '{"type": "record", "name": "R", "namespace": 5, "fields": []}',
+        '{"type": "record", "name": "R", "fields": [{"name": "a\\",\\"type\\":\\"long", "type": "int"}]}',
+        '{"type": "record", "name": "R", "fields": [{"name": "\\ud800", "type": "int"}]}',
+        '{"type": "record", "name": "R", "fields": [{"name": 5, "type": "int"}]}',
+        '{"type": "record", "name": "R", "fields": 5, "__fastavro_parsed": true, "__named_schemas": {}}',
+        '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "No"}], "__fastavro_parsed": true}',
     ],
 )
 def test_text_that_is_no_schema_is_refused_by_every_call(codec: AvroCodec, bad: str):
@@ -328,6 +340,12 @@ def test_schemas_that_differ_in_remarks_alone_are_the_same(codec: AvroCodec):
     remarked = {**EVENT, "doc": "all that happens", "fields": [{**f, "doc": "x"} for f in EVENT["fields"]]}
     assert codec.canonical(text(remarked)) == codec.canonical(text(EVENT))
     assert codec.canonical(text(EVENT)) != codec.canonical(text({**EVENT, "fields": EVENT["fields"][:3]}))
+
+
+def test_marks_of_a_library_in_a_schema_change_nothing(codec: AvroCodec):
+    marked = {**A, "__fastavro_parsed": True, "__named_schemas": {"A": {"type": "int"}}}
+    assert codec.canonical(text(marked)) == codec.canonical(text(A))
+    assert codec.decode(text(marked), b"\x02") == {"x": 1}
 
 
 def test_two_schemas_may_use_one_name_for_different_things(codec: AvroCodec):

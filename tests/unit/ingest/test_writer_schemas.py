@@ -90,6 +90,7 @@ def test_a_path_that_forks_at_each_level_is_followed_in_time(levels, width):
         (["null", MICROS], TimeUnit.MICROS),
         ({"type": "long", "logicalType": "local-timestamp-nanos"}, TimeUnit.NANOS),
         ("long", None),
+        ({"type": "long", "logicalType": {"of": "nobody"}}, None),
         ({"type": "int", "logicalType": "date"}, TimeUnit.DAYS),
     ],
 )
