@@ -176,9 +176,9 @@ read_block(const uint8_t **at, const uint8_t *end, int64_t *count, const uint8_t
     return 1;
 }
 
-/* All blocks of a collection whose items have `step` bytes each. */
+/* All blocks of a collection whose items have `step` bytes each; `empty` counts those without any in the datum. */
 static int
-skip_items(const uint8_t **at, const uint8_t *end, int32_t step)
+skip_items(const uint8_t **at, const uint8_t *end, int32_t step, int64_t *empty)
 {
     for (;;) {
         int64_t count;
@@ -189,8 +189,11 @@ skip_items(const uint8_t **at, const uint8_t *end, int32_t step)
         if (!count) {
             return 1;
         }
-        if (step ? count > (end - *at) / step : count > MAX_EMPTY_ITEMS) {
+        if (step ? count > (end - *at) / step : count > MAX_EMPTY_ITEMS - *empty) {
             return 0;
+        }
+        if (!step) {
+            *empty += count;
         }
         *at += count * step;
         if (stated && stated != *at) {
@@ -205,7 +208,7 @@ walk(const int32_t *code, const uint8_t *p, const uint8_t *end, Frame *frames, T
 {
     const int32_t *pc = code;
     int depth = 0;
-    int64_t number, size;
+    int64_t number, size, empty = 0;
     time->kind = TIME_NONE;
     for (;;) {
         switch (*pc++) {
@@ -266,7 +269,7 @@ walk(const int32_t *code, const uint8_t *p, const uint8_t *end, Frame *frames, T
             break;
         case OP_ARRAY:
             if (*pc >= 0) {
-                if (!skip_items(&p, end, *pc)) {
+                if (!skip_items(&p, end, *pc, &empty)) {
                     return 0;
                 }
                 pc = code + pc[1];

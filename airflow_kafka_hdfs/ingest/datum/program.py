@@ -50,7 +50,7 @@ MAX_FRAMES = 1024
 """Collections and calls that may be open at once while a datum is walked; more is `corrupt`."""
 
 MAX_EMPTY_ITEMS = 65_536
-"""Items without bytes (an array of null) in one block; more could only harm readers and is `corrupt`."""
+"""Items without bytes (an array of null) in one datum; more could only harm readers and is `corrupt`."""
 
 UNITS = (("ms", 1, 1), ("s", 1_000, 1), ("us", 1, 1_000), ("ns", 1, 1_000_000), ("day", 86_400_000, 1))
 """Units of numbers: name, and factor and divisor that make milliseconds of them (rounded down).

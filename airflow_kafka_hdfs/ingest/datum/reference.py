@@ -39,6 +39,7 @@ class _Walk:
         self.code = code
         self.data = data
         self.at = 0
+        self.empty = 0
         self.time: int | str | None = None
         # Open collections: (body, items left, end of the block or _NO_SIZE, address behind); calls: (address behind,).
         self.frames: list[tuple[int, ...]] = []
@@ -171,8 +172,10 @@ class _Walk:
             count, stated_end = self.block()
             if not count:
                 return end
-            if not step and count > MAX_EMPTY_ITEMS:
-                self.corrupt(f"a block of {count} items without bytes")
+            if not step:
+                self.empty += count
+                if self.empty > MAX_EMPTY_ITEMS:
+                    self.corrupt(f"more than {MAX_EMPTY_ITEMS} items without bytes")
             self.forward(count * step)
             self.end_block(stated_end)
 

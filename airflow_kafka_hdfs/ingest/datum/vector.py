@@ -92,6 +92,7 @@ class _Walk:
         self.times = np.zeros(count, np.int64)
         self.sizes = np.full(count, -1, np.int64)
         self.texts: list[tuple[Ints, Ints, Ints]] = []
+        self.empty = np.zeros(count, np.int64)
         self.calls = 0
         self.slow_rounds = 0
 
@@ -259,13 +260,18 @@ class _Walk:
                 here, count = self.bodies(pc + 2, here, rows[active], count)
             else:
                 if not step:
-                    self.doubt[rows[active[count > MAX_EMPTY_ITEMS]]] = True
+                    self.count_empty(rows[active], count)
                 here = self.clip(here + count * step)
             self.doubt[rows[active[(stated != _NO_END) & (stated != here)]]] = True
             at[active] = here
             active = active[count > 0]
             active = active[self.alive(at[active], rows[active])]
         return end, at
+
+    def count_empty(self, rows: Ints, count: Ints) -> None:
+        """Add items without bytes to those of their datums."""
+        self.empty[rows] += count
+        self.doubt[rows[self.empty[rows] > MAX_EMPTY_ITEMS]] = True
 
     def block(self, at: Ints, rows: Ints) -> tuple[Ints, Ints, Ints]:
         """Counts of the next blocks, places behind them, and their stated ends."""

@@ -107,6 +107,7 @@ def test_every_part_of_a_datum_is_truncated_and_every_longer_one_has_trailing_by
         ({"type": "array", "items": "long"}, encode_long(-(2**63)) + b"\x00", "corrupt"),
         ({"type": "array", "items": "double"}, encode_long(2**62), "truncated"),
         ({"type": "array", "items": "null"}, encode_long(MAX_EMPTY_ITEMS + 1) + b"\x00", "corrupt"),
+        ({"type": "array", "items": "null"}, encode_long(MAX_EMPTY_ITEMS) + b"\x02\x00", "corrupt"),
         ({"type": "array", "items": "long"}, b"\x01\x04\x00\x00", "corrupt"),
         ({"type": "array", "items": "double"}, b"\x01\x12" + bytes(9) + b"\x00", "corrupt"),
         ({"type": "array", "items": "long"}, b"\x01\x01\x00\x00", "corrupt"),
