@@ -6,12 +6,13 @@ what is said to people then goes to the standard error output.
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from airflow_kafka_hdfs.cli.screen import ask, say, say_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,10 @@ class Change:
         """
         screen = sys.stderr if self.as_json else sys.stdout
         if not (self.as_json and self.args.yes):
-            print("\n".join(self.will), file=screen)
+            say(*self.will, file=screen)
         if self.args.yes:
             return self
-        print("Go on? [y/N] ", end="", file=screen, flush=True)
+        ask("Go on? [y/N]", screen)
         try:
             answer = input("")
         except EOFError:
@@ -61,9 +62,9 @@ class Change:
         """
         lines = list(did)
         if self.as_json:
-            print(json.dumps({"will": list(self.will), "changed": changed, "did": lines, **facts}, indent=2))
-        elif lines:
-            print("\n".join(lines))
+            say_json({"will": list(self.will), "changed": changed, "did": lines, **facts})
+        else:
+            say(*lines)
 
 
 def change(args: Namespace, will: Iterable[str]) -> Change:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict
@@ -10,6 +9,7 @@ from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_hdfs.cli.screen import leave, say, say_json, say_table
 from airflow_kafka_hdfs.exceptions import KafkaHdfsError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def told(command: Callable[[Namespace], None]) -> Callable[[Namespace], None]:
         try:
             suppress_logs_and_warning(command)(args)
         except KafkaHdfsError as error:
-            raise SystemExit(f"{type(error).__name__}: {error}") from error
+            leave(f"{type(error).__name__}: {error}")
 
     return run
 
@@ -55,7 +55,6 @@ def info(args: Namespace) -> None:
     from airflow_kafka_hdfs.hooks.hdfs_native_form import HDFS_NATIVE_CONNECTION_TYPE
     from airflow_kafka_hdfs.hooks.schema_registry_form import SCHEMA_REGISTRY_CONNECTION_TYPE
     from airflow_kafka_hdfs.ingest.datum.tiers import list_tiers, pick
-    from airflow_kafka_hdfs.operators.tables import table
 
     allowed = conf.get("kafka_hdfs", "tiers")
     tiers = list_tiers(direct_fault())
@@ -75,18 +74,18 @@ def info(args: Namespace) -> None:
     if args.dag_id is not None:
         facts["checks"] = [asdict(check) for check in found]
     if args.output == "json":
-        print(json.dumps(facts, indent=2))
+        say_json(facts)
         _end_with(found)
         return
-    print(f"airflow-provider-kafka-hdfs {__version__}")
-    print("\n".join(table(("part", "for", "version"), [(n, _PARTS[n], v or "-") for n, v in parts.items()])))
-    print(f"connection types: kafka, webhdfs, {', '.join(facts['connection_types'])}")
+    say(f"airflow-provider-kafka-hdfs {__version__}")
+    say_table(("part", "for", "version"), [(n, _PARTS[n], v or "-") for n, v in parts.items()])
+    say(f"connection types: kafka, webhdfs, {', '.join(facts['connection_types'])}")
     rows = [(tier.name, "yes" if tier.available else "no", tier.detail) for tier in tiers]
-    print("\n".join(table(("tier", "there", "detail"), rows)))
-    print(f"extract uses tier {facts['tier']} where a topic allows it ([kafka_hdfs] tiers = {allowed})")
+    say_table(("tier", "there", "detail"), rows)
+    say(f"extract uses tier {facts['tier']} where a topic allows it ([kafka_hdfs] tiers = {allowed})")
     if found:
         rows = [(check.what, "yes" if check.works else "NO", check.detail) for check in found]
-        print("\n".join(table(("part", "works", "detail"), rows)))
+        say_table(("part", "works", "detail"), rows)
     _end_with(found)
 
 
@@ -115,9 +114,9 @@ def plan(args: Namespace) -> None:
     ctx = open_context(config, command_run(args), MetadataRunStates())
     planned = make_plan(ctx, open_sources(config), config, PlanRequest(dry_run=True))
     if args.output == "json":
-        print(json.dumps({**wire.to_plain(planned.plan), "notes": list(planned.notes)}, indent=2))
+        say_json({**wire.to_plain(planned.plan), "notes": list(planned.notes)})
         return
-    print("\n".join([plan_table(planned.plan, whole=True), *planned.notes]))
+    say(*plan_table(planned.plan, whole=True).split("\n"), *planned.notes)
 
 
 @told
@@ -126,7 +125,6 @@ def state_show(args: Namespace) -> None:
     from airflow_kafka_hdfs.cli.addressing import context_of
     from airflow_kafka_hdfs.ingest import wire
     from airflow_kafka_hdfs.ingest.inspecting import inspect, newest_commits
-    from airflow_kafka_hdfs.operators.tables import table
 
     ctx = context_of(args)
     found = inspect(ctx)
@@ -135,9 +133,9 @@ def state_show(args: Namespace) -> None:
     if args.output == "json":
         commits = [wire.to_plain(commit) for commit in last]
         told = [{**wire.to_plain(item), "lag": lag.get(item.key)} for item in found.partitions]
-        print(json.dumps({**wire.to_plain(found), "partitions": told, "last_commits": commits}, indent=2))
+        say_json({**wire.to_plain(found), "partitions": told, "last_commits": commits})
         return
-    print(f"pipeline {found.pipeline}, state in {found.state}: {found.head + 1} commits")
+    say(f"pipeline {found.pipeline}, state in {found.state}: {found.head + 1} commits")
     columns = ("partition", "start", "watermark", "lag", "ahead", "covered", "skipped", "lost")
     rows = [
         (
@@ -152,18 +150,16 @@ def state_show(args: Namespace) -> None:
         )
         for p in found.partitions
     ]
-    print("\n".join(table(columns, rows)))
+    say_table(columns, rows)
     for commit in last:
-        print(f"commit {commit.number} ({commit.kind.value}) of {commit.clock}: {commit.counts.read:,} records read")
+        say(f"commit {commit.number} ({commit.kind.value}) of {commit.clock}: {commit.counts.read:,} records read")
     for item in found.open_plans:
         alive = {True: "at work", False: "gone", None: "unknown"}[item.alive]
-        print(f"open plan {item.plan} of {item.dag_id} {item.run_id} ({alive}): {item.undecided} units undecided")
+        say(f"open plan {item.plan} of {item.dag_id} {item.run_id} ({alive}): {item.undecided} units undecided")
     if found.unpublished:
-        print(
-            f"files not all in place: commits {_numbers(found.unpublished)}; `state recover` or the next run mends it"
-        )
+        say(f"files not all in place: commits {_numbers(found.unpublished)}; `state recover` or the next run mends it")
     if found.unannounced:
-        print(f"events not known to be stored: commits {_numbers(found.unannounced)}; the next run sends them")
+        say(f"events not known to be stored: commits {_numbers(found.unannounced)}; the next run sends them")
 
 
 _LAST_COMMITS = 5
@@ -189,11 +185,10 @@ def state_log(args: Namespace) -> None:
     from airflow_kafka_hdfs.cli.addressing import context_of
     from airflow_kafka_hdfs.ingest import wire
     from airflow_kafka_hdfs.ingest.inspecting import newest_commits
-    from airflow_kafka_hdfs.operators.tables import table
 
     commits = newest_commits(context_of(args), args.number)
     if args.output == "json":
-        print(json.dumps([wire.to_plain(commit) for commit in commits], indent=2))
+        say_json([wire.to_plain(commit) for commit in commits])
         return
     columns = ("commit", "kind", "clock", "read", "files", "lost", "skipped", "held", "run", "why")
     rows = []
@@ -216,7 +211,7 @@ def state_log(args: Namespace) -> None:
                 commit.why or "-",
             )
         )
-    print("\n".join(table(columns, rows)))
+    say_table(columns, rows)
 
 
 @told
@@ -230,11 +225,11 @@ def state_doctor(args: Namespace) -> None:
 
     findings = examine(context_of(args), look=Looking(args.look), footers=read_footer)
     if args.output == "json":
-        print(json.dumps([wire.to_plain(finding) for finding in findings], indent=2))
+        say_json([wire.to_plain(finding) for finding in findings])
     else:
         for finding in findings:
-            print(f"{finding.severity.value}: {finding.what}\n  means: {finding.meaning}\n  next: {finding.mend}")
-        print(f"{len(findings)} findings" if findings else "healthy")
+            say(f"{finding.severity.value}: {finding.what}", f"  means: {finding.meaning}", f"  next: {finding.mend}")
+        say(f"{len(findings)} findings" if findings else "healthy")
     if any(finding.severity is not Severity.NOTE for finding in findings):
         raise SystemExit(1)
 

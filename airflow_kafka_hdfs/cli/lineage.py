@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_hdfs.cli.asking import change
+from airflow_kafka_hdfs.cli.screen import leave, warn
 from airflow_kafka_hdfs.exceptions import KafkaHdfsError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def told() -> Iterator[None]:
     try:
         yield
     except KafkaHdfsError as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+        leave(f"{type(error).__name__}: {error}")
 
 
 def init(args: argparse.Namespace) -> None:
@@ -227,7 +227,7 @@ def load(args: argparse.Namespace) -> None:
                 **hook.load_options(),
                 dead_letters=dead_letters,
                 dead_letter_topic=hook.settings.dead_letter_topic,
-                on_outage=lambda error: print(f"waiting: {error}", file=sys.stderr),
+                on_outage=lambda error: warn(f"waiting: {error}"),
             )
             if args.forever:
                 retention = hook.retention(warehouse)

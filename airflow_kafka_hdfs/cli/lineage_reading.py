@@ -6,19 +6,19 @@ The commands have the rights of Airflow's command line: they see every job.
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from airflow_kafka_hdfs.cli.lineage import told
+from airflow_kafka_hdfs.cli.screen import leave, plain, say, say_document, say_json, warn
 from airflow_kafka_hdfs.lineage.moments import moment
 
 if TYPE_CHECKING:
     from airflow_kafka_hdfs.hooks.lineage import LineageHook
     from airflow_kafka_hdfs.lineage.describing import Describer
+    from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow
 
 
 @contextmanager
@@ -51,21 +51,23 @@ def dataset_named(describer: Describer, hook: LineageHook, text: str) -> str:
         try:
             dataset = hook.settings.naming.resolve(text).dataset
         except LineageError as error:
-            sys.exit(str(error))
+            leave(str(error))
         if reader.rows(DatasetRow, ("dataset_id",), [(dataset.key,)]):
             return dataset.key
         for alias in reader.rows(DatasetAliasRow, ("ns", "name"), [(dataset.namespace, dataset.name)]):
             return alias.dataset_id
-        sys.exit(f"dataset {dataset} is not in the warehouse; `airflow kafka-hdfs lineage load` loads what is new")
+        leave(f"dataset {dataset} is not in the warehouse; `airflow kafka-hdfs lineage load` loads what is new")
     found = reader.find(DatasetRow, Finding(words=tuple(text.split())), limit=21)
     exact = [row for row in found if text in (row.name, row.table)]
     chosen = exact or found
     if len(chosen) == 1:
         return chosen[0].dataset_id
-    names = "\n".join(f"  {row.ns} {row.name}" for row in chosen[:20])
-    sys.exit(
-        f"dataset {text!r}: {'several have this in their names' if chosen else 'none has this in its name'}\n{names}"
-    )
+    return _no_such_dataset(text, chosen)
+
+
+def _no_such_dataset(text: str, chosen: Sequence[DatasetRow]) -> NoReturn:
+    names = "\n".join(f"  {plain(row.ns)} {plain(row.name)}" for row in chosen[:20])
+    leave(f"dataset {text!r}: {'several have this in their names' if chosen else 'none has this in its name'}\n{names}")
 
 
 def show(args: argparse.Namespace) -> None:
@@ -77,12 +79,12 @@ def show(args: argparse.Namespace) -> None:
     with looking(args) as (describer, hook):
         page = dataset_page(describer, dataset_named(describer, hook, args.dataset))
     if page is None:
-        sys.exit(f"dataset {args.dataset!r} is not in the warehouse")
+        leave(f"dataset {args.dataset!r} is not in the warehouse")
     if args.output == "json":
-        print(json.dumps(to_json(page), indent=2))
+        say_json(to_json(page))
         return
     view = page.dataset
-    print(dataset_name(view))
+    say(dataset_name(view))
     for name, value in (
         ("id", view.id),
         ("flags", ", ".join(view.flags) or "none"),
@@ -93,14 +95,14 @@ def show(args: argparse.Namespace) -> None:
         ("written by", ", ".join(job.dag_id for job in page.writers) or "no job"),
         ("read by", ", ".join(job.dag_id for job in page.readers) or "no job"),
     ):
-        print(f"  {name:<13} {value}")
+        say(f"  {name:<13} {value}")
     for title, neighbours, total in (
         ("comes from", page.upstream, page.upstream_total),
         ("goes to", page.downstream, page.downstream_total),
     ):
-        print(f"{title} ({total}):")
+        say(f"{title} ({total}):")
         for item in neighbours:
-            print(f"  {dataset_name(item.dataset)}   by {', '.join(job.dag_id for job in item.jobs)}")
+            say(f"  {dataset_name(item.dataset)}   by {', '.join(job.dag_id for job in item.jobs)}")
 
 
 def impact(args: argparse.Namespace) -> None:
@@ -115,13 +117,13 @@ def impact(args: argparse.Namespace) -> None:
         direction = Direction.UP if args.up else Direction.DOWN
         items = list(all_impact(describer, root, direction, moment(args.as_of, "--as-of")))
     if args.output == "json":
-        print(json.dumps([to_json(item) for item in items], indent=2))
+        say_json([to_json(item) for item in items])
         return
     for item in items:
         owners = ", ".join(item.dataset.owners) or "owner unknown"
         jobs = ", ".join(job.dag_id for job in item.jobs)
-        print(f"{item.distance:>3}  {dataset_name(item.dataset)}   {owners}   by {jobs}")
-    print(f"{len(items)} datasets")
+        say(f"{item.distance:>3}  {dataset_name(item.dataset)}   {owners}   by {jobs}")
+    say(f"{len(items)} datasets")
 
 
 def export(args: argparse.Namespace) -> None:
@@ -134,8 +136,8 @@ def export(args: argparse.Namespace) -> None:
         root, at = dataset_named(describer, hook, args.dataset), moment(args.as_of, "--as-of")
         found = graph(describer, root, up=args.up_hops, down=args.down_hops, limit=GRAPH_MAX, as_of=at)
     if found.truncated:
-        print(f"more than {GRAPH_MAX} datasets: the nearest are shown", file=sys.stderr)
+        warn(f"more than {GRAPH_MAX} datasets: the nearest are shown")
     if args.format == "json":
-        print(json.dumps(to_json(found), indent=2))
+        say_json(to_json(found))
     else:
-        print(graphml(found) if args.format == "graphml" else mermaid(found), end="")
+        say_document(graphml(found) if args.format == "graphml" else mermaid(found))

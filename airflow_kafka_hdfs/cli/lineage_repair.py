@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_hdfs.cli.asking import Change, change
 from airflow_kafka_hdfs.cli.lineage import told
 from airflow_kafka_hdfs.cli.lineage_reading import dataset_named, looking
+from airflow_kafka_hdfs.cli.screen import leave, say
 from airflow_kafka_hdfs.lineage.moments import moment
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _repair(args: argparse.Namespace) -> None:
         root = dataset_named(describer, hook, args.dataset)
         start, end = moment(getattr(args, "from"), "--from", begins=True), moment(args.to, "--to")
         if start >= end:
-            sys.exit(f"--from {start.isoformat()} must lie before --to {end.isoformat()}")
+            leave(f"--from {start.isoformat()} must lie before --to {end.isoformat()}")
         plan = repairing.plan(describer, root, start, end, open_end=not args.to)
     if args.output != "json":
         _print_plan(plan)
@@ -74,7 +75,7 @@ def _repair(args: argparse.Namespace) -> None:
             did, problem = _carry_out(actions)
         made.tell(did, changed=bool(did), plan=to_json(plan))
         if problem:
-            sys.exit(problem)
+            leave(problem)
     finally:
         warehouse.close()
 
@@ -91,19 +92,19 @@ def _carry_out(actions: Iterable[_Action]) -> tuple[list[str], str]:
 
 
 def _print_plan(plan: RepairPlan) -> None:
-    print(f"repair {plan.id}: {plan.datasets} datasets downstream, {len(plan.freeze)} DAGs to pause")
+    say(f"repair {plan.id}: {plan.datasets} datasets downstream, {len(plan.freeze)} DAGs to pause")
     for suspect in plan.suspects:
         changes = "; ".join(f"{item.name}: {item.before or '-'} -> {item.after or '-'}" for item in suspect.changes)
         failed = f"; failed runs: {', '.join(suspect.failed)}" if suspect.failed else ""
-        print(f"  suspect {suspect.job.dag_id} ({suspect.distance} hops up): {changes or 'no recent change'}{failed}")
-    print(f"  pause: {' '.join(job.dag_id for job in plan.freeze) or 'nothing'}")
+        say(f"  suspect {suspect.job.dag_id} ({suspect.distance} hops up): {changes or 'no recent change'}{failed}")
+    say(f"  pause: {' '.join(job.dag_id for job in plan.freeze) or 'nothing'}")
     for step in plan.steps:
         circle = "   (feeds itself through others: look at the order yourself)" if step.circle else ""
-        print(f"  {step.order + 1}. {step.job.dag_id}{circle}")
+        say(f"  {step.order + 1}. {step.job.dag_id}{circle}")
         for command in commands_of(step):
-            print(f"       {command}")
+            say(f"       {command}")
     if plan.truncated:
-        print("  the list is cut: choose a shorter time")
+        say("  the list is cut: choose a shorter time")
 
 
 def commands_of(step: Step) -> Iterator[str]:
@@ -173,7 +174,7 @@ def _step(plan: RepairPlan, dag_id: str) -> Step:
     step = next((one for one in plan.steps if one.job.dag_id == dag_id and one.job.link), None)
     if step is None:
         known = " ".join(one.job.dag_id for one in plan.steps if one.job.link)
-        sys.exit(f"--rerun {dag_id}: not among the steps of this plan; they are: {known or 'none'}")
+        leave(f"--rerun {dag_id}: not among the steps of this plan; they are: {known or 'none'}")
     return step
 
 

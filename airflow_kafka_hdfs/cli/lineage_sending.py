@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import signal
-import sys
 import threading
 
 from airflow_kafka_hdfs.cli.asking import Change, change
 from airflow_kafka_hdfs.cli.lineage import told
+from airflow_kafka_hdfs.cli.screen import leave
 
 
 def send(args: argparse.Namespace) -> None:
@@ -49,4 +49,4 @@ def send(args: argparse.Namespace) -> None:
         lines = [", ".join(f"{name}: {count}" for name, count in counts.items())]
         made.tell(lines, changed=report.attempts > 0, platform=platform.name, **counts)
     if report.refused:
-        sys.exit(f"{report.refused} events were refused: see lineage_export.problem; --again sends them once more")
+        leave(f"{report.refused} events were refused: see lineage_export.problem; --again sends them once more")

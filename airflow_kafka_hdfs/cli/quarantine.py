@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
 from argparse import Namespace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_hdfs.cli.asking import Change, change
 from airflow_kafka_hdfs.cli.commands import told
+from airflow_kafka_hdfs.cli.screen import leave, say, say_json, say_table
 from airflow_kafka_hdfs.exceptions import ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ def quarantine_list(args: Namespace) -> None:
     """Quarantine files that the log lists."""
     from airflow_kafka_hdfs.cli.addressing import context_of
     from airflow_kafka_hdfs.ingest.quarantine_reading import quarantine_files
-    from airflow_kafka_hdfs.operators.tables import table
 
     ctx = context_of(args)
     found = [
@@ -33,9 +32,12 @@ def quarantine_list(args: Namespace) -> None:
     ]
     keys = ("commit", "topic", "records", "replayed", "path")
     if args.output == "json":
-        print(json.dumps([dict(zip(keys, row, strict=True)) for row in found], indent=2))
+        say_json([dict(zip(keys, row, strict=True)) for row in found])
         return
-    print("\n".join(table(keys, found)) if found else "nothing in quarantine")
+    if found:
+        say_table(keys, found)
+    else:
+        say("nothing in quarantine")
 
 
 @told
@@ -44,7 +46,6 @@ def quarantine_show(args: Namespace) -> None:
     from airflow_kafka_hdfs.adapters.avro import FastavroCodec
     from airflow_kafka_hdfs.cli.addressing import context_of
     from airflow_kafka_hdfs.ingest.quarantine_reading import bad_records, quarantine_files
-    from airflow_kafka_hdfs.operators.tables import table
 
     ctx, choice, codec = context_of(args), _choice(args), FastavroCodec()
     everything = quarantine_files(ctx.log.read(since=-1))
@@ -52,7 +53,7 @@ def quarantine_show(args: Namespace) -> None:
     records = (record for file in files for record in bad_records(ctx.data, codec, file, choice))
     found = list(islice(records, args.number))
     if args.output == "json":
-        print(json.dumps([_plain(record) for record in found], indent=2))
+        say_json([_plain(record) for record in found])
         return
     columns = ("record", "state", "reason", "detail", "schema", "value")
     rows = [
@@ -61,9 +62,12 @@ def quarantine_show(args: Namespace) -> None:
     ]
     if not rows and everything:  # a misspelt topic must not look like good news
         topics = ", ".join(sorted({file.entry.topic for file in everything}))
-        print(f"nothing in quarantine that was asked for; it holds records of {topics}")
+        say(f"nothing in quarantine that was asked for; it holds records of {topics}")
         return
-    print("\n".join(table(columns, rows)) if rows else "nothing in quarantine")
+    if rows:
+        say_table(columns, rows)
+    else:
+        say("nothing in quarantine")
 
 
 @told
@@ -101,7 +105,7 @@ def quarantine_replay(args: Namespace) -> None:
     )
     if done.refusals:
         refused = "\n".join(map(str, done.refusals))
-        raise SystemExit(f"{refused}\nthe commit stands; mend the store, then `state recover` brings its files in")
+        leave(f"{refused}\nthe commit stands; mend the store, then `state recover` brings its files in")
 
 
 def _choice(args: Namespace) -> Choice:

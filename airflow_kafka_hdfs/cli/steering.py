@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from airflow_kafka_hdfs.cli.asking import change
 from airflow_kafka_hdfs.cli.commands import told
+from airflow_kafka_hdfs.cli.screen import leave, warn
 from airflow_kafka_hdfs.exceptions import ConfigError
 
 if TYPE_CHECKING:
@@ -150,9 +150,9 @@ def state_recover(args: Namespace) -> None:
     told = [f"finished commits {', '.join(map(str, finished))}"] if finished else []
     made.tell(told, changed=bool(finished), commits=finished, refusals=wire.to_plain(done.refusals))
     for refusal in done.refusals:
-        print(refusal, file=sys.stderr)
+        warn(refusal)
     if done.refusals:
-        raise SystemExit(f"{len(done.refusals)} files were refused: mend the store, then run this again")
+        leave(f"{len(done.refusals)} files were refused: mend the store, then run this again")
 
 
 def _unfinished_told(commit: Commit) -> str:

@@ -70,10 +70,10 @@ def _job_name(job: JobView | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Characters that end a label, or start markup in one, as entities."""
-    return re.sub(r'["<>&#\n\r`]', lambda found: f"#{ord(found[0])};", text)
+    """Characters that end a label, start markup in one, or are obeyed by terminals, as entities."""
+    return re.sub(r'["<>&#`\x00-\x1f\x7f-\x9f]', lambda found: f"#{ord(found[0])};", text)
 
 
 def _plain(text: str) -> str:
-    """Without characters that XML cannot hold."""
-    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", "\ufffd", text)
+    """Without characters that XML cannot hold or advises against."""
+    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", "\ufffd", text)

@@ -84,6 +84,27 @@ def test_a_graph_is_exported_for_other_tools(lineage):
     assert ElementTree.fromstring(lineage("export", "/clean", "--format", "graphml")) is not None
 
 
+def test_names_from_messages_are_no_orders_to_the_terminal(lineage, tmp_path, monkeypatch):
+    url, evil = f"sqlite:///{tmp_path}/evil.db", "/evil\x1b[2J\nhdfs://nn:8020/fine"
+    warehouse = chain_warehouse(url)
+    with warehouse.transaction() as tx:
+        Merge(tx, GraphCache()).apply([run_message("job\x1b[31m", "/clean", evil, NOW)])
+    warehouse.close()
+    monkeypatch.setenv("AIRFLOW__KAFKA_HDFS_LINEAGE__WAREHOUSE", url)
+    for words in (
+        ("show", "/clean"),
+        ("show", "evil"),
+        ("impact", "/clean"),
+        ("repair", "/clean", "--from", "2020-01-01"),
+    ):
+        told = lineage(*words)
+        assert "\\x1b[" in told
+        assert told.replace("\n", "").isprintable()
+        assert not any(line.startswith("hdfs://nn:8020/fine") for line in told.splitlines())
+    for form in ("mermaid", "graphml", "json"):
+        assert "\x1b" not in lineage("export", "/clean", "--format", form)
+
+
 def session_add(row):
     from airflow.utils.session import create_session
 
