@@ -126,7 +126,7 @@ class Pruner:
 
         Args:
             before: the moment.
-            dry_run: only count; structures (`job_version`) that lose their last run by this are not counted yet.
+            dry_run: only count, what goes since its last run goes too.
             stop: ends after the transaction at hand.
 
         Raises:
@@ -173,10 +173,14 @@ class Pruner:
             kept = _Kept.of(look, job_id, before)
             floor = _floor(look, newest, before) if newest is not None else None
         doomed = [(run_id, pairs) for run_id, pairs in runs if newest is None or run_id != newest.run_id]
+        gone: Counter[str] = Counter()
         yield {}
         for part in _parts(doomed, self._at_once):
             with self._warehouse.look_back() as look:
                 keys, _ = _doomed(look, job_id, part, before, kept)
+                if dry_run:
+                    gone.update(row.structure_hash for row in look.rows(RunRow, RunRow.KEY, keys[RunRow]))
+                    keys = _with_their_runs(look, keys, before)
             if any(keys.values()) and not dry_run:
                 with self._warehouse.transaction() as tx:
                     # A loader may have told something new of these runs since.
@@ -186,6 +190,9 @@ class Pruner:
                     _sum_up(tx, pairs)
                     _delete(tx, keys)
             yield {kind.TABLE: len(found) for kind, found in keys.items() if found}
+        if gone:
+            with self._warehouse.look_back() as look:
+                yield _structures(look, job_id, gone, before)
 
     def _by_age(self, kind: type[Any], before: datetime, *, dry_run: bool) -> Iterator[Counts]:
         after: tuple[Any, ...] | None = None
@@ -257,6 +264,24 @@ def _doomed(
     keys[TaskIoRow] = [(job_id, r.run_id, r.task_id, r.map_index) for r in reports if r.run_id not in late]
     keys[OpenLineageSaidRow] = [(job_id, row.run_id, row.event_id) for row in said if row.run_id not in late]
     return keys, gone
+
+
+def _with_their_runs(look: LookBack, keys: _Keys, before: datetime) -> _Keys:
+    """What goes with these runs or after them, as a dry run counts it: what has no run is found by its age alone."""
+    runs = set(keys[RunRow])
+    found = {kind: [key for key in of_kind if key[:2] in runs] for kind, of_kind in keys.items()}
+    found[EdgeRunRow] = keys[EdgeRunRow]
+    waiting = look.rows(StageRow, ("job_id", "run_id"), runs)
+    return found | {StageRow: [(row.event_id,) for row in waiting if row.emitted_at < before]}
+
+
+def _structures(look: LookBack, job_id: str, gone: Mapping[str, int], before: datetime) -> Counts:
+    """How many structures of a job go after so many runs of each."""
+    runs = look.runs_of_structures(job_id)
+    last = [(job_id, structure) for structure, count in gone.items() if count == runs.get(structure)]
+    rows = look.rows(JobVersionRow, JobVersionRow.KEY, last)
+    old = sum(row.valid_to < before and row.emitted_at < before for row in rows)
+    return {JobVersionRow.TABLE: old} if old else {}
 
 
 def _sum_up(tx: LoadTransaction, pairs: Collection[EdgeRunRow]) -> None:

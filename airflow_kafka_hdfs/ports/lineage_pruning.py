@@ -50,6 +50,10 @@ class LookBack(Rows, Protocol):
         """For each pair of a job with old rows the newest of these."""
 
     @abstractmethod
+    def runs_of_structures(self, job_id: str) -> dict[str, int]:
+        """Structure hash -> how many runs of a job had it, old ones and others."""
+
+    @abstractmethod
     def runs(
         self, job_id: str, *, limit: int, before: tuple[datetime, str] | None = None, until: datetime | None = None
     ) -> list[RunRow]:

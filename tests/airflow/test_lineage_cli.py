@@ -250,7 +250,7 @@ class TestPrune:
 
     def test_shows_what_goes_and_deletes_it_when_told(self, lineage):
         told = json.loads(lineage("prune", "--older-than", "400d", "--dry-run", "-o", "json"))
-        assert (told["changed"], told["rows"]) == (False, {"edge_run": 8, "run": 8})
+        assert (told["changed"], told["rows"]) == (False, {"edge_run": 8, "job_version": 4, "run": 8})
         assert "run: 8 rows go" in told["will"]
         shown = lineage("impact", "orders")
         done = json.loads(lineage("prune", "--older-than", "57w", "--yes", "-o", "json"))

@@ -136,6 +136,17 @@ def test_a_dry_run_counts_the_same_and_deletes_nothing(warehouse):
     assert prune(warehouse, moment).rows == {}
 
 
+def test_a_dry_run_counts_what_goes_since_its_last_run_goes_too(warehouse):
+    """Structures, messages that wait for one, and reports of runs that nobody else told of."""
+    headless = run_message(envelope(day=3, run_type="manual"), draw("load(A->D)"), with_graph=False)
+    alone = [report_message(envelope(day=day, run_type="asset"), TaskIo(task_id="load")) for day in (2, 9)]
+    load(warehouse, days([0, 1]), days([2], WIDER), days(range(4, 12)), [headless], alone)
+    moment = START + 7 * DAY
+    counted = Pruner(warehouse, ManualClock(moment), rows_at_once=6).run(moment, dry_run=True)
+    assert (counted.rows["job_version"], counted.rows["lineage_stage"], counted.rows["task_io"]) == (2, 1, 1)
+    assert prune(warehouse, moment, rows_at_once=6) == counted
+
+
 def test_a_message_that_is_read_again_brings_nothing_back_and_counts_nothing_twice(warehouse):
     messages = days(range(10), WIDER)
     load(warehouse, messages)
@@ -318,7 +329,8 @@ def test_what_is_known_is_the_same_as_if_nothing_had_been_deleted(tmp_path_facto
         # A run that is deleted and then cleared counts as another one: its new message can't be told from a new run's.
         old = {m.envelope.run.run_id for m in told if m.envelope.run.run_after < moment}
         after = [message for message in after if message.envelope.run.run_id not in old]
-        prune(pruned, moment, rows_at_once=at_once)
+        counted = Pruner(pruned, ManualClock(moment), rows_at_once=at_once).run(moment, dry_run=True)
+        assert prune(pruned, moment, rows_at_once=at_once) == counted
         assert known(pruned) == known(whole)
         load(pruned, told)
         assert known(pruned) == known(whole)

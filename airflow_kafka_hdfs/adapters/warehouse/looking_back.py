@@ -77,6 +77,12 @@ class SqlLookBack(SqlReader):
             for row in self._connection.execute(query)
         ]
 
+    def runs_of_structures(self, job_id: str) -> dict[str, int]:
+        """See `LookBack.runs_of_structures`."""
+        structure = _RUN.c.structure_hash
+        query = sa.select(structure, sa.func.count()).where(_RUN.c.job_id == job_id).group_by(structure)
+        return {row[0]: int(row[1]) for row in self._connection.execute(query)}
+
     def expired(
         self, kind: type[Any], before: datetime, *, after: tuple[Any, ...] | None, limit: int
     ) -> list[tuple[Any, ...]]:
