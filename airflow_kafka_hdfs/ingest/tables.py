@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from airflow_kafka_hdfs.exceptions import DecodeError, UnusableSchemaError
+from airflow_kafka_hdfs.ingest.columns import schema_text
 from airflow_kafka_hdfs.ingest.datum.program import Program, compile_program
 from airflow_kafka_hdfs.ingest.datum.reference import walk
 from airflow_kafka_hdfs.ingest.datum.schema import (
@@ -180,7 +180,7 @@ def _most_digits(size: int) -> int:
 
 def container_schema(row: ColumnType) -> str:
     """The schema of the container in memory, as JSON text."""
-    return json.dumps(_container(row, itertools.count()), separators=(",", ":"))
+    return schema_text(_container(row, itertools.count()))
 
 
 def _container(column: ColumnType, numbers: Iterator[int]) -> Any:

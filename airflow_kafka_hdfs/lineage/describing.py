@@ -12,6 +12,7 @@ from airflow_kafka_hdfs.lineage.facts import DEPRECATED_AFTER_DAYS, deprecated
 from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.lineage.registration import FROM_RUNS
 from airflow_kafka_hdfs.lineage.views import DatasetView, JobView, LinkView, Responsible, RunView
+from airflow_kafka_hdfs.ports.lineage import PairState
 from airflow_kafka_hdfs.ports.lineage_reading import Direction, LineageReader, Show, Window
 from airflow_kafka_hdfs.ports.lineage_rows import DatasetRow, EdgeRow, JobRow, RelationRow, ResponsibilityRow, RunRow
 
@@ -217,13 +218,13 @@ class Describer:
             if source not in datasets or target not in datasets:
                 continue
             newest = max(found, key=lambda edge: (edge.last_seen, edge.job_id))
-            written = any(edge.last_state == "written" for edge in found)
+            written = any(edge.last_state == PairState.WRITTEN for edge in found)
             links.append(
                 LinkView(
                     source=datasets[source].id,
                     target=datasets[target].id,
                     jobs=tuple(sorted({jobs[edge.job_id].id for edge in found})),
-                    state="written" if written else newest.last_state,
+                    state=PairState.WRITTEN.value if written else newest.last_state,
                     evidence=_distinct(word for edge in found for word in edge.evidence.split()),
                     last_seen=newest.last_seen,
                 )

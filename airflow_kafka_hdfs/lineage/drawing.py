@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
 from airflow_kafka_hdfs.lineage.views import DatasetView, GraphView, JobView
+from airflow_kafka_hdfs.ports.lineage import PairState
 
 _GRAPHML_NODE = ("namespace", "name", "owners", "flags")
 
@@ -53,7 +54,7 @@ def _mermaid(graph: GraphView) -> Iterator[str]:
     for node in graph.nodes:
         yield f'    {numbers[node.dataset.id]}["{_quoted(dataset_name(node.dataset))}"]'
     for link in graph.links:
-        arrow = "-->" if link.state == "written" else "-.->"
+        arrow = "-->" if link.state == PairState.WRITTEN else "-.->"
         names = _quoted(", ".join(_job_name(jobs.get(job_id)) for job_id in link.jobs))
         yield f'    {numbers[link.source]} {arrow}|"{names}"| {numbers[link.target]}'
 

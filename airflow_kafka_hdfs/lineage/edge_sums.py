@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from airflow_kafka_hdfs.lineage.pairs import PairState
-from airflow_kafka_hdfs.ports.lineage import LoadTransaction
+from airflow_kafka_hdfs.ports.lineage import LoadTransaction, PairState
 from airflow_kafka_hdfs.ports.lineage_rows import EdgeColumnRow, EdgeRow, EdgeRunRow
 
 EdgeKey = tuple[str, str, str]

@@ -18,9 +18,9 @@ from airflow_kafka_hdfs.lineage.expansion import run_lineage
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.message_json import encode
 from airflow_kafka_hdfs.lineage.openlineage_making import About, Exchanged, encode_event, run_event, run_id
-from airflow_kafka_hdfs.lineage.pairs import Options, Pair, PairState
+from airflow_kafka_hdfs.lineage.pairs import Options, Pair
 from airflow_kafka_hdfs.lineage.workflow import RunFacts, Workflow
-from airflow_kafka_hdfs.ports.lineage import LetterBox, Spool
+from airflow_kafka_hdfs.ports.lineage import LetterBox, PairState, Spool
 
 GRAPH_EVERY = 64 * 1024
 """Graphs above this size are sent once a day per DAG; other runs name their hash."""

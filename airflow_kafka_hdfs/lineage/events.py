@@ -16,8 +16,9 @@ from functools import lru_cache
 from airflow_kafka_hdfs.exceptions import LineageError
 from airflow_kafka_hdfs.lineage.columns import ColumnEdge
 from airflow_kafka_hdfs.lineage.identity import DatasetId, digest, framed
-from airflow_kafka_hdfs.lineage.pairs import Flow, Options, PairState
+from airflow_kafka_hdfs.lineage.pairs import Flow, Options
 from airflow_kafka_hdfs.lineage.workflow import RunFacts, TaskIo, Workflow
+from airflow_kafka_hdfs.ports.lineage import PairState
 
 _NAMES = uuid.UUID("0d3c7b0e-5a35-5c1a-9d6b-4f6e5b1f2a77")
 

@@ -12,8 +12,8 @@ from airflow_kafka_hdfs.lineage.columns import ColumnEdge
 from airflow_kafka_hdfs.lineage.describing import window_at
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.openlineage_making import About, Exchanged, Fields, job_event, run_event, run_id
-from airflow_kafka_hdfs.lineage.pairs import PairState
 from airflow_kafka_hdfs.lineage.registration import FROM_RUNS, INPUT, OUTPUT
+from airflow_kafka_hdfs.ports.lineage import PairState
 from airflow_kafka_hdfs.ports.lineage_reading import LineageReader
 from airflow_kafka_hdfs.ports.lineage_rows import (
     DatasetRow,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from airflow_kafka_hdfs.lineage.columns import ColumnEdge, through
 from airflow_kafka_hdfs.lineage.graph import derive, endpoints
 from airflow_kafka_hdfs.lineage.identity import ALIAS_NAMESPACE, DatasetId
-from airflow_kafka_hdfs.lineage.pairs import Derivation, Node, Options, Pair, PairState
+from airflow_kafka_hdfs.lineage.pairs import Derivation, Node, Options, Pair
 from airflow_kafka_hdfs.lineage.workflow import Evidence, RunFacts, TaskIo, TaskSpec, Use, Workflow
+from airflow_kafka_hdfs.ports.lineage import PairState
 
 STATES = {
     "success": PairState.WRITTEN,

@@ -15,8 +15,9 @@ import networkx as nx
 
 from airflow_kafka_hdfs.exceptions import LineageError
 from airflow_kafka_hdfs.lineage.identity import DatasetId
-from airflow_kafka_hdfs.lineage.pairs import SAMPLES, Derivation, Flow, Intermediates, Node, Options, Pair, PairState
+from airflow_kafka_hdfs.lineage.pairs import SAMPLES, Derivation, Flow, Intermediates, Node, Options, Pair
 from airflow_kafka_hdfs.lineage.workflow import Evidence
+from airflow_kafka_hdfs.ports.lineage import PairState
 
 _XCOM, _ORDER = Evidence.XCOM.value, Evidence.ORDER.value
 _NOTHING: Mapping[DatasetId, bool] = MappingProxyType({})

@@ -13,6 +13,7 @@ from airflow_kafka_hdfs.lineage.events import Envelope, Message
 from airflow_kafka_hdfs.lineage.facts import FAILURES_FOR_FAILING, RUNS_FOR_FREQUENCY, failing, frequency
 from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.lineage.kept import floor_of, unbroken
+from airflow_kafka_hdfs.lineage.storage_text import compact
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
 from airflow_kafka_hdfs.ports.lineage_rows import JobAttributeRow, JobRow, RunRow
 
@@ -189,7 +190,7 @@ def _recent(job: JobRow, rows: list[RunRow]) -> dict[str, Any]:
     last = sorted((when, run_id, outcome) for run_id, (when, outcome) in finished.items())[-_FINISHED_KEPT:]
     rate = frequency([datetime.fromisoformat(text) for text in dates])
     return {
-        "recent": json.dumps({"scheduled": dates, "finished": last}, separators=(",", ":")),
+        "recent": compact({"scheduled": dates, "finished": last}),
         "frequency": rate.name,
         "period_seconds": int(rate.period.total_seconds()),
         "failing": failing([outcome for _, _, outcome in last]),

@@ -14,6 +14,7 @@ from datetime import datetime
 from airflow_kafka_hdfs.exceptions import ConfigError
 from airflow_kafka_hdfs.lineage.events import Message
 from airflow_kafka_hdfs.lineage.openlineage import OpenLineageEvent
+from airflow_kafka_hdfs.lineage.storage_text import compact
 from airflow_kafka_hdfs.ports.lineage_pruning import Rows
 from airflow_kafka_hdfs.ports.lineage_rows import PrunedRow, RunRow
 
@@ -37,8 +38,7 @@ class Floor:
     def row(self, job_id: str, before: datetime) -> PrunedRow:
         """As it is stored."""
         said = {name: [value, since.isoformat()] for name, (value, since) in sorted(self.said.items())}
-        text = json.dumps(said, separators=(",", ":"))
-        return PrunedRow(job_id=job_id, before=before, run_id=self.run_id, said=text)
+        return PrunedRow(job_id=job_id, before=before, run_id=self.run_id, said=compact(said))
 
 
 def kept_since(access: Rows) -> datetime | None:

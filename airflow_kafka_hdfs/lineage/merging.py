@@ -20,11 +20,11 @@ from airflow_kafka_hdfs.lineage.identity import ALIAS_NAMESPACE, DatasetId
 from airflow_kafka_hdfs.lineage.job_facts import JobFacts
 from airflow_kafka_hdfs.lineage.kept import of_kept_range
 from airflow_kafka_hdfs.lineage.message_json import decode_facts, decode_report
-from airflow_kafka_hdfs.lineage.message_rows import FROM_MESSAGE, compact, edge_row, report_row, run_row, version_row
+from airflow_kafka_hdfs.lineage.message_rows import FROM_MESSAGE, edge_row, report_row, run_row, version_row
 from airflow_kafka_hdfs.lineage.openlineage import OpenLineageEvent
 from airflow_kafka_hdfs.lineage.openlineage_runs import fold
 from airflow_kafka_hdfs.lineage.registration import Registration
-from airflow_kafka_hdfs.lineage.storage_text import unpack
+from airflow_kafka_hdfs.lineage.storage_text import compact, unpack
 from airflow_kafka_hdfs.lineage.workflow import Workflow, decode_workflow
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
 from airflow_kafka_hdfs.ports.lineage_rows import EdgeRunRow, JobVersionRow, RunRow, StageRow, TaskIoRow

@@ -24,7 +24,8 @@ from airflow_kafka_hdfs.lineage.events import (
 )
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.message_parts import parts_of, rest_of
-from airflow_kafka_hdfs.lineage.pairs import Flow, Intermediates, Options, PairState
+from airflow_kafka_hdfs.lineage.pairs import Flow, Intermediates, Options
+from airflow_kafka_hdfs.lineage.storage_text import compact
 from airflow_kafka_hdfs.lineage.workflow import (
     DatasetTable,
     RunFacts,
@@ -43,6 +44,7 @@ from airflow_kafka_hdfs.lineage.workflow import (
     encode_workflow,
     key_text,
 )
+from airflow_kafka_hdfs.ports.lineage import PairState
 
 SCHEMA_VERSION = 1
 MAX_DESCRIPTION = 2_000
@@ -71,7 +73,7 @@ def encode(message: Message) -> bytes:
 
 
 def _dump(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return compact(body).encode("utf-8", "replace")
 
 
 def _encode(message: Message) -> dict[str, Any]:

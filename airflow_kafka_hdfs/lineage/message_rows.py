@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
-from typing import Any
 
 from airflow_kafka_hdfs.lineage.events import EdgeMessage, Job, RunMessage, TaskIoMessage, Versions
 from airflow_kafka_hdfs.lineage.message_json import encode_facts, encode_report, filled
-from airflow_kafka_hdfs.lineage.pairs import PairState
-from airflow_kafka_hdfs.lineage.storage_text import pack
+from airflow_kafka_hdfs.lineage.storage_text import compact, pack
 from airflow_kafka_hdfs.lineage.workflow import encode_workflow
+from airflow_kafka_hdfs.ports.lineage import PairState
 from airflow_kafka_hdfs.ports.lineage_rows import EdgeRunRow, JobVersionRow, RunRow, TaskIoRow
 
 FROM_MESSAGE = "message"
 """Origin of pairs that were sent, and not derived from a graph."""
-
-
-def compact(value: Any) -> str:
-    """JSON without spaces."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 @lru_cache(maxsize=2_000)

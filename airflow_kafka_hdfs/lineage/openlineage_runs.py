@@ -28,10 +28,9 @@ from airflow_kafka_hdfs.lineage.openlineage import ORIGIN, SINGLE_HASH, OpenLine
 from airflow_kafka_hdfs.lineage.openlineage_datasets import filled_in
 from airflow_kafka_hdfs.lineage.openlineage_gist import EMPTY, Said, attempt, gist
 from airflow_kafka_hdfs.lineage.openlineage_jobs import JOB, RUNNING
-from airflow_kafka_hdfs.lineage.pairs import PairState
-from airflow_kafka_hdfs.lineage.storage_text import pack, unpack
+from airflow_kafka_hdfs.lineage.storage_text import compact, pack, unpack
 from airflow_kafka_hdfs.lineage.workflow import ExplicitTarget, RunFacts, TaskIo
-from airflow_kafka_hdfs.ports.lineage import LoadTransaction
+from airflow_kafka_hdfs.ports.lineage import LoadTransaction, PairState
 from airflow_kafka_hdfs.ports.lineage_rows import DECLARED_RUN, OpenLineageEventRow, OpenLineageSaidRow
 
 T = TypeVar("T")
@@ -121,7 +120,7 @@ def _said_row(key: RunKey, item: Said, have: OpenLineageSaidRow | None, events: 
         event_id=item.event_id,
         happened_at=item.happened_at,
         events=events,
-        body=pack(json.dumps([encode(message).decode() for message in item.messages], separators=(",", ":"))),
+        body=pack(compact([encode(message).decode() for message in item.messages])),
     )
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from airflow_kafka_hdfs.exceptions import ConfigError
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.workflow import ExplicitTarget, Use
+from airflow_kafka_hdfs.ports.lineage import PairState
 
 SAMPLES = 10
 """Mapped instances named per pair."""
@@ -63,17 +64,6 @@ class Options:
         if name == "yelp":
             return cls(flow=Flow.WORKFLOW, intermediates=Intermediates.ALL)
         raise ConfigError("profile", name, ["default", "yelp"])
-
-
-class PairState(StrEnum):
-    """What became of a pair in one run."""
-
-    WRITTEN = "written"
-    FAILED = "failed"
-    UPSTREAM_FAILED = "upstream_failed"
-    SKIPPED = "skipped"
-    UNRESOLVED = "unresolved"
-    UNKNOWN = "unknown"
 
 
 class Node(NamedTuple):

@@ -20,9 +20,8 @@ from typing import Any
 from airflow_kafka_hdfs.exceptions import ConfigError
 from airflow_kafka_hdfs.lineage.job_facts import says_of_job
 from airflow_kafka_hdfs.lineage.kept import ALL_JOBS, Floor, floor_of, unbroken
-from airflow_kafka_hdfs.lineage.pairs import PairState
 from airflow_kafka_hdfs.lineage.settings import LEAST_DAYS
-from airflow_kafka_hdfs.ports.lineage import LoadTransaction
+from airflow_kafka_hdfs.ports.lineage import LoadTransaction, PairState
 from airflow_kafka_hdfs.ports.lineage_pruning import LookBack, PrunableWarehouse, Rows
 from airflow_kafka_hdfs.ports.lineage_rows import (
     DECLARED_RUN,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ from airflow_kafka_hdfs.lineage.kept import kept_since
 from airflow_kafka_hdfs.lineage.loading import readable
 from airflow_kafka_hdfs.lineage.merging import Merge
 from airflow_kafka_hdfs.lineage.openlineage import ORIGIN, EventReader, OpenLineageEvent
+from airflow_kafka_hdfs.lineage.storage_text import compact
 from airflow_kafka_hdfs.ports.lineage import LoadTransaction
 from airflow_kafka_hdfs.ports.lineage_pruning import Rows
 from airflow_kafka_hdfs.ports.lineage_rows import OffsetRow, OpenLineageEventRow, RawRow
@@ -97,7 +97,7 @@ def store(tx: LoadTransaction, taken: Sequence[Taken], now: datetime) -> int:
 
 
 def _raw(item: Taken, offset: int, now: datetime) -> RawRow:
-    body = json.dumps(item.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    body = compact(item.body).encode("utf-8", "replace")
     return RawRow(
         topic=BY_HTTP,
         partition=0,

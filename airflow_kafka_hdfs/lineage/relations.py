@@ -15,11 +15,10 @@ from airflow_kafka_hdfs.lineage.edge_sums import EdgeSums
 from airflow_kafka_hdfs.lineage.events import DatasetDetail, Job
 from airflow_kafka_hdfs.lineage.identity import DatasetId
 from airflow_kafka_hdfs.lineage.message_json import location
-from airflow_kafka_hdfs.lineage.pairs import PairState
 from airflow_kafka_hdfs.lineage.recording import FROM_API
 from airflow_kafka_hdfs.lineage.registration import FROM_BOTH, FROM_RUNS, INPUT, OUTPUT
 from airflow_kafka_hdfs.lineage.workflow import Evidence
-from airflow_kafka_hdfs.ports.lineage import LoadTransaction
+from airflow_kafka_hdfs.ports.lineage import LoadTransaction, PairState
 from airflow_kafka_hdfs.ports.lineage_rows import POSTED_RUN, DatasetRow, EdgeRunRow, JobRow, RelationRow
 
 MAX_RELATIONS = 1_000

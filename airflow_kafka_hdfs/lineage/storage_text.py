@@ -1,13 +1,20 @@
-"""Long JSON texts in columns that every database can hold: above 60,000 characters they are stored compressed."""
+"""JSON as texts and columns have it: without spaces, and compressed where it is longer than every database can hold."""
 
 from __future__ import annotations
 
 import base64
+import json
 import zlib
+from typing import Any
 
 LARGEST_PLAIN = 60_000
 """Redshift's longest text column holds 65,535 bytes."""
 _MARK = "zlib:"
+
+
+def compact(value: Any) -> str:
+    """JSON without spaces."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def pack(text: str) -> str:

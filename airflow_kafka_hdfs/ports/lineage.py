@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from airflow_kafka_hdfs.ports.lineage_rows import EdgeRunRow, RunRow
@@ -95,6 +96,17 @@ class LetterSource(Protocol):
 
 
 R = TypeVar("R")
+
+
+class PairState(StrEnum):
+    """What became of a pair in one run."""
+
+    WRITTEN = "written"
+    FAILED = "failed"
+    UPSTREAM_FAILED = "upstream_failed"
+    SKIPPED = "skipped"
+    UNRESOLVED = "unresolved"
+    UNKNOWN = "unknown"
 
 
 @dataclass(slots=True)

@@ -17,8 +17,9 @@ from airflow_kafka_hdfs.lineage.events import (
 )
 from airflow_kafka_hdfs.lineage.expansion import run_lineage
 from airflow_kafka_hdfs.lineage.identity import DatasetId
-from airflow_kafka_hdfs.lineage.pairs import Options, PairState
+from airflow_kafka_hdfs.lineage.pairs import Options
 from airflow_kafka_hdfs.lineage.workflow import RunFacts, TaskIo, Workflow
+from airflow_kafka_hdfs.ports.lineage import PairState
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 

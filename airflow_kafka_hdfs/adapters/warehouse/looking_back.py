@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from airflow_kafka_hdfs.adapters.warehouse.reading import SqlReader
 from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES
+from airflow_kafka_hdfs.ports.lineage import PairState
 from airflow_kafka_hdfs.ports.lineage_pruning import LastOfPair
 from airflow_kafka_hdfs.ports.lineage_rows import (
     DECLARED_RUN,
@@ -26,7 +27,6 @@ from airflow_kafka_hdfs.ports.lineage_rows import (
 )
 
 _RUN, _PAIR = TABLES[RunRow], TABLES[EdgeRunRow]
-_WRITTEN = "written"
 _TOLD: dict[type[Any], str] = {
     TaskIoRow: "emitted_at",
     StageRow: "emitted_at",
@@ -64,7 +64,7 @@ class SqlLookBack(SqlReader):
     def last_of_pairs(self, job_id: str, before: datetime) -> list[LastOfPair]:
         """See `LookBack.last_of_pairs`."""
         due = _PAIR.c.run_after
-        written = sa.case((_PAIR.c.state == _WRITTEN, due))
+        written = sa.case((_PAIR.c.state == PairState.WRITTEN.value, due))
         declared = sa.case((_PAIR.c.declared, due))
         ends = (_PAIR.c.source_id, _PAIR.c.target_id)
         query = (

@@ -27,8 +27,9 @@ from airflow_kafka_hdfs.lineage.events import (
 )
 from airflow_kafka_hdfs.lineage.identity import DatasetId, digest
 from airflow_kafka_hdfs.lineage.message_json import MAX_BYTES, decode, encode, location
-from airflow_kafka_hdfs.lineage.pairs import Flow, Options, PairState
+from airflow_kafka_hdfs.lineage.pairs import Flow, Options
 from airflow_kafka_hdfs.lineage.workflow import Evidence, RunFacts, TaskIo, Use
+from airflow_kafka_hdfs.ports.lineage import PairState
 
 from .sketch import draw, ds, explicit
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from airflow_kafka_hdfs.lineage.columns import ColumnEdge, compose
 from airflow_kafka_hdfs.lineage.expansion import run_lineage
 from airflow_kafka_hdfs.lineage.graph import derive
-from airflow_kafka_hdfs.lineage.pairs import Flow, Intermediates, Node, Options, PairState
+from airflow_kafka_hdfs.lineage.pairs import Flow, Intermediates, Node, Options
 from airflow_kafka_hdfs.lineage.workflow import (
     ExplicitTarget,
     RunFacts,
@@ -22,6 +22,7 @@ from airflow_kafka_hdfs.lineage.workflow import (
     decode_workflow,
     encode_workflow,
 )
+from airflow_kafka_hdfs.ports.lineage import PairState
 
 from .sketch import ds
 
