@@ -313,11 +313,25 @@ def _message(day, workflow, outcome, clear, emitted, owner):
     return run_message(about, workflow, {(task.task_id, -1): (outcome, 1) for task in workflow.tasks})
 
 
+def _in_order(messages):
+    """Without those of an attempt that are told after its run was cleared and the next attempt told: nobody sends them.
+
+    Such a message changes nothing while the next attempt is known; once that is deleted it looks like a new run.
+    """
+
+    def is_late(message):
+        run, told = message.envelope.run, message.envelope.emitted_at
+        others = [other.envelope for other in messages if other.envelope.run.run_id == run.run_id]
+        return any(other.run.clear_number > run.clear_number and other.emitted_at < told for other in others)
+
+    return [message for message in messages if not is_late(message)]
+
+
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(HISTORY, HISTORY, st.integers(2, 12), st.integers(0, 12), st.integers(1, 40))
 def test_what_is_known_is_the_same_as_if_nothing_had_been_deleted(tmp_path_factory, first, second, one, other, at_once):
     """Whatever was told before, is told again, and is told after."""
-    told, after = [_message(*item) for item in first], [_message(*item) for item in second]
+    told, after = _in_order([_message(*item) for item in first]), [_message(*item) for item in second]
     pruned, whole = (SqlWarehouse(f"sqlite:///{tmp_path_factory.mktemp('w')}/w.db") for _ in range(2))
     for warehouse in (pruned, whole):
         warehouse.migrate()
