@@ -22,7 +22,6 @@ from airflow_kafka_hdfs.lineage.views import (
     NeighbourView,
     Page,
     PairView,
-    PopularityView,
     RunView,
     SchemaView,
     StatsView,
@@ -44,7 +43,6 @@ from airflow_kafka_hdfs.ports.lineage_rows import (
 NEIGHBOURS_SHOWN = 25
 RUNS_SHOWN = 10
 COLUMNS_SHOWN = 2_000
-POPULAR_DAYS = 30
 _JOBS_LOOKED_AT = 20_000
 
 
@@ -359,65 +357,6 @@ def _pair(job: JobView, row: EdgeRow | EdgeRunRow, views: Mapping[str, DatasetVi
         last_success=row.last_success,
         runs=row.run_count,
         valid_to=row.valid_to,
-    )
-
-
-def popularity(describer: Describer, dataset_id: str, *, days: int = POPULAR_DAYS) -> PopularityView | None:
-    """How much a dataset is read, day by day; None if the caller may not see it.
-
-    Args:
-        describer: reader and access.
-        dataset_id: the dataset.
-        days: how far back to look.
-    """
-    view = describer.datasets([dataset_id]).get(dataset_id)
-    if view is None or view.restricted:
-        return None
-    since = describer.now - timedelta(days=days)
-    kept = kept_since(describer.reader)
-    readings = describer.reader.readings([dataset_id], max(since, kept) if kept is not None else since)
-    jobs = describer.job_rows(job_id for _, job_id, _, _ in readings)
-    by_day: dict[str, list[tuple[str, str]]] = {}
-    for _, job_id, run_id, when in readings:
-        by_day.setdefault(f"{when:%Y-%m-%d}", []).append((job_id, run_id))
-    teams = {job_id: row.team for job_id, row in jobs.items() if row.team}
-    readable = describer.access.readable(teams)
-    return PopularityView(
-        dataset=view,
-        kept_since=kept if kept is not None and kept > since else None,
-        readers=len({job_id for _, job_id, _, _ in readings}),
-        runs=len(readings),
-        teams=tuple(sorted({teams[job_id] for job_id in readable})),
-        days=tuple(
-            (
-                day,
-                len(found),
-                len({job_id for job_id, _ in found}),
-                len({teams[job_id] for job_id, _ in found if job_id in teams}),
-            )
-            for day, found in sorted(by_day.items())
-        ),
-    )
-
-
-def most_popular(describer: Describer, *, limit: int = 20) -> tuple[PopularityView, ...]:
-    """The datasets with the most reading jobs among those that the caller may see."""
-    found = describer.reader.most_read(limit, describer.access.among)
-    views = describer.datasets(dataset_id for dataset_id, _, _ in found)
-    attached = describer.reader.attached([dataset_id for dataset_id, _, _ in found], Direction.DOWN, describer.window)
-    jobs = describer.jobs(job_id for _, job_id, _ in attached)
-    teams: dict[str, set[str]] = {}
-    for dataset_id, job_id, _ in attached:
-        teams.setdefault(dataset_id, set()).update({jobs[job_id].team} - {""})
-    return tuple(
-        PopularityView(
-            dataset=views[dataset_id],
-            readers=readers,
-            runs=runs_,
-            teams=tuple(sorted(teams.get(dataset_id, ()))),
-        )
-        for dataset_id, readers, runs_ in found
-        if dataset_id in views
     )
 
 

@@ -18,6 +18,7 @@ from airflow_kafka_hdfs.lineage import catalog, comparing, traversal
 from airflow_kafka_hdfs.lineage.describing import Describer
 from airflow_kafka_hdfs.lineage.identity import digest
 from airflow_kafka_hdfs.lineage.moments import moment
+from airflow_kafka_hdfs.lineage.popularity import POPULAR_DAYS, by_day, most_popular
 from airflow_kafka_hdfs.lineage.views import ImpactItem, to_json
 from airflow_kafka_hdfs.plugins.lineage_input import public
 from airflow_kafka_hdfs.plugins.lineage_security import User
@@ -233,14 +234,14 @@ def popularity(
     request: Request,
     user: User,
     dataset: Text = "",
-    days: Annotated[int, Query(ge=1, le=366)] = catalog.POPULAR_DAYS,
+    days: Annotated[int, Query(ge=1, le=366)] = POPULAR_DAYS,
     limit: Annotated[int, Query(ge=1, le=200)] = 20,
 ) -> Response:
     """How much one dataset is read day by day; without one, the most read datasets."""
     with looking(request, user) as describer:
         if dataset:
-            return answer(catalog.popularity(describer, dataset, days=days))
-        return answer({"items": catalog.most_popular(describer, limit=limit)})
+            return answer(by_day(describer, dataset, days=days))
+        return answer({"items": most_popular(describer, limit=limit)})
 
 
 @router.get("/stats")

@@ -144,6 +144,10 @@ class LineageReader(Protocol):
         """(dataset id, job id, run id, due date) of the runs since a moment in which the datasets were sources."""
 
     @abstractmethod
+    def run_dates(self, job_ids: Collection[str], since: datetime) -> list[tuple[str, str, datetime]]:
+        """(job id, run id, due date) of the runs of jobs since a moment."""
+
+    @abstractmethod
     def most_read(self, limit: int, among: Collection[str] | None = None) -> list[tuple[str, int, int]]:
         """(dataset id, readers, runs) of the datasets with the most reading jobs, most read first.
 

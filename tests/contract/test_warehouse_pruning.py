@@ -25,6 +25,7 @@ from airflow_kafka_hdfs.lineage.loading import Loader
 from airflow_kafka_hdfs.lineage.merging import Merge
 from airflow_kafka_hdfs.lineage.message_json import encode
 from airflow_kafka_hdfs.lineage.openlineage import EventReader
+from airflow_kafka_hdfs.lineage.popularity import by_day
 from airflow_kafka_hdfs.lineage.pruning import LOOK_AGAIN, Pruner, Retention, age
 from airflow_kafka_hdfs.lineage.repair import RECENT, plan
 from airflow_kafka_hdfs.lineage.settings import LineageSettings
@@ -246,7 +247,7 @@ def test_questions_before_the_kept_range_are_refused_and_those_within_answer_the
             ]
             # The run before day 8.5 is a deleted one's successor: the newest old run, which is whole.
             compared = to_json(compare(found, job, START + 8.5 * DAY, now))
-            popular = to_json(catalog.popularity(found, ds("A").key, days=30))
+            popular = to_json(by_day(found, ds("A").key, days=30))
             return graphs, compared, popular
 
     before = asked()
@@ -259,8 +260,8 @@ def test_questions_before_the_kept_range_are_refused_and_those_within_answer_the
         with pytest.raises(ConfigError, match="7 days before"):
             plan(found, ds("A").key, moment + RECENT - DAY, now)
         assert plan(found, ds("A").key, moment + RECENT, now).steps
-        assert catalog.popularity(found, ds("A").key, days=40).kept_since == moment
-        assert catalog.popularity(found, ds("A").key, days=30).kept_since is None
+        assert by_day(found, ds("A").key, days=40).kept_since == moment
+        assert by_day(found, ds("A").key, days=30).kept_since is None
         assert catalog.job_page(found, job).kept_since == catalog.stats(found).kept_since == moment
 
 

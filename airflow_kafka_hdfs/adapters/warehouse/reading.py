@@ -14,6 +14,7 @@ from airflow_kafka_hdfs.adapters.warehouse.statements import Statements, rows_of
 from airflow_kafka_hdfs.adapters.warehouse.tables import TABLES
 from airflow_kafka_hdfs.ports.lineage_reading import Direction, Finding, Show, Window
 from airflow_kafka_hdfs.ports.lineage_rows import (
+    DECLARED_RUN,
     POSTED_RUN,
     DatasetRow,
     EdgeRow,
@@ -216,6 +217,17 @@ class SqlReader:
             )
             found.update((row[0], row[1], row[2], row[3]) for row in self._connection.execute(query))
         return sorted(found)
+
+    def run_dates(self, job_ids: Collection[str], since: datetime) -> list[tuple[str, str, datetime]]:
+        """See `LineageReader.run_dates`."""
+        run = TABLES[RunRow].c
+        found: list[tuple[str, str, datetime]] = []
+        for part in self._parts(job_ids):
+            query = sa.select(run.job_id, run.run_id, run.run_after)
+            query = query.where(self._statements.member(run.job_id, part), run.run_after >= since)
+            query = query.where(run.run_id.not_in((POSTED_RUN, DECLARED_RUN)))
+            found += [(row[0], row[1], row[2]) for row in self._connection.execute(query)]
+        return found
 
     def most_read(self, limit: int, among: Collection[str] | None = None) -> list[tuple[str, int, int]]:
         """See `LineageReader.most_read`."""
