@@ -96,7 +96,7 @@ def odd(column: ColumnType, path: str = "") -> list[str]:
     inner = column.inner
     names = column.names or ("[]",) * len(inner)
     found = [text for name, part in zip(names, inner, strict=True) for text in odd(part, f"{path}.{name}".lstrip("."))]
-    strange = column.kind in ("null", "map", "union") or (column.kind == "fixed" and not column.size)
+    strange = column.kind in ("null", "map", "union") or column.loose or (column.kind == "fixed" and not column.size)
     return [f"{path}: {column.kind}", *found] if strange else found
 
 

@@ -5,7 +5,7 @@
 | a union of null and a type | an optional column of the type; every other column is required        |
 | a union of several types   | a group of optional members `member0`, `member1` …, in their order    |
 | enum, string with `uuid`   | text                                                                  |
-| fixed, also with `uuid`    | bytes of fixed length                                                 |
+| fixed, also with `uuid`    | bytes of fixed length; of any, if optional and of more than 32 bytes  |
 | decimal                    | decimal; as bytes with more than 76 digits, or in a union of several  |
 | date, time, timestamp      | the same in the same unit; `local-` ones without a zone, others in UTC |
 | map                        | map with text keys                                                    |
@@ -16,6 +16,7 @@ Dressing never copies numbers and never checks them: a date of the year 300000 i
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -97,13 +98,16 @@ def _type_of(column: ColumnType) -> Column:
     if column.kind == "enum":
         symbols = pa.array(column.symbols, pa.large_string())
         return Column(pa.large_string(), nullable, pa.int32(), symbols.take)
+    if column.kind == "fixed" and column.loose:
+        return Column(pa.large_binary(), nullable, pa.large_binary(), _same, by_polars=False)
     if column.kind == "fixed" and column.size:
         exact = pa.binary(column.size)
         return Column(exact, nullable, pa.large_binary(), lambda array: _fixed(array, exact))
     if column.kind == "decimal":
         kind = pa.decimal128 if column.precision <= 38 else pa.decimal256
         target = kind(column.precision, column.scale)
-        return Column(target, nullable, pa.large_binary(), lambda array: _decimals(array, target))
+        decimals = functools.partial(_decimals, target=target)
+        return Column(target, nullable, pa.large_binary(), decimals, by_polars=not column.loose)
     bare = _bare_types()[column.kind]
     if column.kind == "fixed":  # of no bytes at all
         return Column(bare, nullable, bare, _same, by_polars=False)
@@ -159,7 +163,8 @@ def _fixed(array: Any, target: Any) -> Any:
     if not array.null_count and (lengths == size).all():
         return _of_words(content[edges[0] : edges[-1]], array, target)
     words = np.zeros((len(array), size), np.uint8)
-    mine = np.flatnonzero(lengths)
+    there = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else True
+    mine = np.flatnonzero((lengths > 0) & there)
     words[mine] = content[edges[mine, None] + np.arange(size)]
     return _of_words(words, array, target)
 

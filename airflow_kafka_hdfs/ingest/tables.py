@@ -28,7 +28,7 @@ from airflow_kafka_hdfs.ingest.datum.schema import (
     read_schema,
 )
 from airflow_kafka_hdfs.ingest.reasons import BadReason
-from airflow_kafka_hdfs.ports.tables import ColumnType
+from airflow_kafka_hdfs.ports.tables import ColumnType, Kind
 
 VALUE = "value"
 """Column of values that are no record on their top level."""
@@ -41,6 +41,10 @@ MAX_COLUMNS = 10_000
 
 MAX_LEVELS = 90
 """Levels of columns in each other; a list or map takes two. Arrow opens no file of more than a hundred."""
+
+MAX_OPTIONAL_FIXED = 32
+"""Bytes of a fixed type that a column has room for though its value is null; one null of a larger one takes a byte in
+the datum, and would take up to two gigabytes."""
 
 _LOGICAL = {
     "int": ("date", "time-millis"),
@@ -83,7 +87,7 @@ class _Columns:
     """Reads a tree of a schema; counts what comes out."""
 
     def __init__(self) -> None:
-        self._count = self._level = 0
+        self._count = self._level = self._unions = 0
 
     def of(self, node: Node, path: str, above: tuple[Record, ...]) -> ColumnType:
         self._count += 1
@@ -101,8 +105,8 @@ class _Columns:
         match node:
             case Primitive():
                 return _primitive(node)
-            case Fixed():
-                return _fixed(node)
+            case Fixed(size):
+                return dataclasses.replace(_fixed(node), loose=self._unions > 0 and size > MAX_OPTIONAL_FIXED)
             case Enum():
                 return ColumnType(kind="enum", symbols=node.symbols)
             case Items():
@@ -129,7 +133,9 @@ class _Columns:
     def _union(self, node: Union, path: str, above: tuple[Record, ...]) -> ColumnType:
         nulls = [i for i, branch in enumerate(node.branches) if _is_null(branch)]
         null_at = nulls[0] if nulls else None
+        self._unions += 1
         inner = [self.of(branch, path, above) for branch in node.branches if not _is_null(branch)]
+        self._unions -= 1
         if len(inner) == 1 and null_at is not None:
             return dataclasses.replace(inner[0], null_at=null_at)
         if len(inner) > 1:
@@ -155,7 +161,8 @@ def _is_null(node: Node) -> bool:
 def _undecimal(column: ColumnType) -> ColumnType:
     """Without decimals: which branch a value took is not known where decimals are proved to fit."""
     if column.kind == "decimal":
-        return ColumnType(kind="fixed" if column.size else "bytes", size=column.size, null_at=column.null_at)
+        kind: Kind = "fixed" if column.size else "bytes"
+        return ColumnType(kind=kind, size=column.size, null_at=column.null_at, loose=column.loose)
     return dataclasses.replace(column, inner=tuple(map(_undecimal, column.inner)))
 
 

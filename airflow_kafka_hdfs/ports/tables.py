@@ -35,6 +35,7 @@ class ColumnType:
         null_at: where null stands among the branches of the union around the type; None: there is no null.
         logical: logical type of an int, long or string, empty for none.
         size: bytes of a `fixed`, or of a `decimal` made of one; 0 for decimals of any length.
+        loose: of those, where no room of this size may be set aside for a value that is not there.
         precision, scale: digits of a `decimal`.
         symbols: of an `enum`.
         names: of the fields of a `record`.
@@ -45,6 +46,7 @@ class ColumnType:
     null_at: int | None = None
     logical: str = ""
     size: int = 0
+    loose: bool = False
     precision: int = 0
     scale: int = 0
     symbols: tuple[str, ...] = ()

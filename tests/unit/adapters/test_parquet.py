@@ -19,7 +19,7 @@ from airflow_kafka_hdfs.adapters.codecs import StandardCodecs
 from airflow_kafka_hdfs.adapters.parquet import odd
 from airflow_kafka_hdfs.exceptions import ConfigError, CorruptStateError, DecodeError, UnusableSchemaError
 from airflow_kafka_hdfs.ingest.datum.container import header
-from airflow_kafka_hdfs.ingest.tables import MAX_COLUMNS, TableProof, container_schema, row_type
+from airflow_kafka_hdfs.ingest.tables import MAX_COLUMNS, MAX_OPTIONAL_FIXED, TableProof, container_schema, row_type
 from airflow_kafka_hdfs.ingest.writers.columns import ParquetSink, ParquetSinks
 from airflow_kafka_hdfs.ingest.writers.sinks import OpenAs
 from tests.unit.ingest.datum.avro_data import Branch, Names, Shape, cuts, encode, laws, names_of, shapes
@@ -340,6 +340,30 @@ def test_decimals_with_room_for_millions_of_digits_are_judged_by_those_they_say(
 def test_a_record_that_doubles_at_each_level_makes_too_many_columns():
     with pytest.raises(UnusableSchemaError, match=f"more than {MAX_COLUMNS} columns"):
         row_type(doubling(("x", "int")))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("decimal", [{}, {"logicalType": "decimal", "precision": 9}], ids=["bytes", "decimal"])
+def test_nulls_of_a_huge_fixed_type_take_no_room(decimal):
+    kind = {"type": "fixed", "name": "F", "size": 2**31 - 1, **decimal}
+    for schema, null in (
+        (record(("f", ["null", kind])), {"f": None}),
+        (record(("r", ["null", record(("f", kind), name="In")])), {"r": None}),
+        (record(("l", {"type": "array", "items": ["null", kind]})), {"l": [None]}),
+    ):
+        datum = b"\x02\x00\x00" if "l" in null else b"\x00"
+        assert rows(written(schema, [datum] * 5)) == [null] * 5
+
+
+@pytest.mark.parametrize("size", [MAX_OPTIONAL_FIXED, MAX_OPTIONAL_FIXED + 1])
+def test_optional_fixed_types_keep_their_bytes_whatever_their_size(size):
+    schema = record(("f", ["null", {"type": "fixed", "name": "F", "size": size}]), ("g", "F"))
+    value = bytes(range(size))
+    file = written(schema, [b"\x00" + value, b"\x02" + value + value])
+    assert rows(file) == [{"f": None, "g": value}, {"f": value, "g": value}]
+    kinds = file.schema_arrow
+    assert kinds.field("g").type == pa.binary(size)
+    assert (kinds.field("f").type == pa.binary(size)) is (size <= MAX_OPTIONAL_FIXED)
 
 
 def test_a_union_on_the_top_level_is_one_column():
