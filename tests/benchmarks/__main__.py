@@ -8,14 +8,15 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests.airflow_home import settings_of
 from tests.benchmarks.data import datasets, load
-from tests.benchmarks.measuring import HELD, Case, report, run_rounds, say
+from tests.benchmarks.measuring import HELD, Case, Row, Samples, report, run_rounds, say
 from tests.benchmarks.reading import Reading
-from tests.benchmarks.rows import ROWS, kafka_cases, offline_cases, product_cases, topic_of
+from tests.benchmarks.rows import ROWS, TASKS, group_of, kafka_cases, offline_cases, product_cases, topic_of
 from tests.stack.hdfs import HdfsCluster
 from tests.stack.kafka import KafkaCluster
 
@@ -38,40 +39,69 @@ def main() -> int:
     rows = [row for row in ROWS if wanted.search(row.id) or wanted.search(row.name)]
     if not rows:
         parser.error(f"--only {options.only!r} fits no row; ids: {', '.join(row.id for row in ROWS)}")
-    needed = {case for row in rows for case in row.cases}
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=options.folder))
     os.environ.update(settings_of(str(folder / "airflow")))  # nothing has imported Airflow yet
     try:
-        if not any(map(topic_of, needed)):
-            samples = run_rounds(_chosen(offline_cases(), needed), options.rounds)
-        else:
-            with ExitStack() as stack:
-                kafka = stack.enter_context(KafkaCluster(folder / "kafka", quick=False, heap_mb=768))
-                cases = _cases(kafka, folder, needed, options.scale)
-                hdfs = None
-                if any(case.startswith(("product webhdfs", "product native")) for case in needed):
-                    say("\rstarting HDFS")
-                    hdfs = stack.enter_context(HdfsCluster(folder / "hdfs"))
-                place = folder / "tasks"
-                place.mkdir()
-                cases |= _chosen(product_cases(kafka.bootstrap_servers, place, hdfs), needed)
-                samples = run_rounds(cases, options.rounds)
-        return 0 if report(rows, samples, options.json) else 1
+        groups = _groups(rows)
+        samples = {
+            **_over_topics({group: groups[group] for group in groups if group not in TASKS}, folder / "inner", options),
+            **_offline(groups, options),
+            **_over_topics({group: groups[group] for group in groups if group in TASKS}, folder / "whole", options),
+        }
+        return 0 if report(groups, samples, options.json) else 1
     finally:
         HELD.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _cases(kafka: KafkaCluster, folder: Path, needed: set[str], scale: float) -> dict[str, Case]:
-    topics = {}
-    files = folder / "files"
-    files.mkdir()
-    for name, dataset in datasets(scale).items():
-        topics[name] = Reading(kafka.bootstrap_servers, files, dataset, dataset.count)
-        if name in set(map(topic_of, needed)):
-            say(f"\rloading {name}: {dataset.count:,} records")
-            load(kafka, dataset)
-    return _chosen({**kafka_cases(topics), **offline_cases()}, needed)
+def _groups(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(group_of(row), []).append(row)
+    return groups
+
+
+def _over_topics(groups: Mapping[str, list[Row]], folder: Path, options: argparse.Namespace) -> dict[str, Samples]:
+    """Samples of those of the groups that read from Kafka.
+
+    Args:
+        groups: rows by group.
+        folder: where broker and files live; made here.
+        options: of the command line.
+    """
+    wanted = {group: _needed(rows) for group, rows in groups.items() if any(map(topic_of, _needed(rows)))}
+    if not wanted:
+        return {}
+    files, place = folder / "files", folder / "tasks"
+    files.mkdir(parents=True)
+    place.mkdir()
+    found: dict[str, Samples] = {}
+    with KafkaCluster(folder / "kafka", quick=False, heap_mb=768) as kafka:
+        topics = {}
+        for name, dataset in datasets(options.scale).items():
+            topics[name] = Reading(kafka.bootstrap_servers, files, dataset, dataset.count)
+            if any(name in map(topic_of, cases) for cases in wanted.values()):
+                say(f"\rloading {name}: {dataset.count:,} records")
+                load(kafka, dataset)
+        for group, cases in wanted.items():
+            with ExitStack() as stack:
+                hdfs = None
+                if any(case.startswith(("product webhdfs", "product native")) for case in cases):
+                    say("\rstarting HDFS")
+                    hdfs = stack.enter_context(HdfsCluster(folder / "hdfs"))
+                known = kafka_cases(topics) | product_cases(kafka.bootstrap_servers, place, hdfs)
+                found[group] = run_rounds(_chosen(known, cases), options.rounds)
+    return found
+
+
+def _offline(groups: Mapping[str, list[Row]], options: argparse.Namespace) -> dict[str, Samples]:
+    """Samples of all other groups."""
+    cases = {group: _chosen(offline_cases(), _needed(rows)) for group, rows in groups.items()}
+    return {group: run_rounds(known, options.rounds) for group, known in cases.items() if known}
+
+
+def _needed(rows: Sequence[Row]) -> set[str]:
+    return {case for row in rows for case in row.cases}
 
 
 def _chosen(cases: dict[str, Case], needed: set[str]) -> dict[str, Case]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 HELD = ExitStack()
 """Servers, browsers and folders that cases keep over the rounds; closed when all rows are measured."""
@@ -131,36 +131,53 @@ def say(text: str) -> None:
         sys.stderr.flush()
 
 
-def report(rows: Sequence[Row], samples: Samples, json_file: Path | None) -> bool:
-    """Print one table, write the JSON; whether every target is met by wall time or by CPU time."""
+def report(groups: Mapping[str, Sequence[Row]], samples: Mapping[str, Samples], json_file: Path | None) -> bool:
+    """Print one table, write the JSON.
+
+    Args:
+        groups: rows that were measured side by side, by the group's name.
+        samples: of each group's cases.
+        json_file: None to write none.
+
+    Returns:
+        Whether every target is met by wall time or by CPU time.
+    """
     print(f"\n{'row':44} {'value':>9} {'by CPU':>9} {'spread':>15}  target")
-    plain, good = [], True
-    for row in rows:
-        rounds = row.measure(samples, cpu=row.by_cpu)
-        value = statistics.median(rounds)
-        cpu = statistics.median(row.measure(samples, cpu=True)) if row.under else None
-        verdict = row.passes(value) or (cpu is not None and row.passes(cpu)) or row.target is None
-        good = good and bool(verdict)
-        aim = "" if row.target is None else f"{'>=' if row.better == 'higher' else '<='} {row.target:g}"
-        shown = "" if cpu is None else f"{cpu:.3g}"
-        spread = f"{min(rounds):.3g} … {max(rounds):.3g}"
-        print(f"{row.name:44} {value:9.3g} {shown:>9} {spread:>15}  {aim:8} {'' if verdict else 'MISSED'}")
-        plain.append(
-            {
-                "id": row.id,
-                "name": row.name,
-                "value": value,
-                "unit": row.unit,
-                "target": row.target,
-                "better": row.better,
-                "rounds": len(rounds),
-            }
-        )
+    plain: list[dict[str, Any]] = []
+    good = True
+    for group, rows in groups.items():
+        for row in rows:
+            good = _report_row(row, samples[group], plain) and good
     print(f"\n{'case':44} {'units/s':>12} {'CPU µs/unit':>12}")
-    for name, found in samples.items():
-        rate = statistics.median(sample.rate for sample in found)
-        cost = statistics.median(sample.cpu / sample.units * 1e6 for sample in found)
-        print(f"{name:44} {rate:12,.0f} {cost:12.3f}")
+    for group, cases in samples.items():
+        print(f"{group}:")
+        for name, found in cases.items():
+            rate = statistics.median(sample.rate for sample in found)
+            cost = statistics.median(sample.cpu / sample.units * 1e6 for sample in found)
+            print(f"  {name:42} {rate:12,.0f} {cost:12.3f}")
     if json_file:
         json_file.write_text(json.dumps(plain, indent=1) + "\n")
     return good
+
+
+def _report_row(row: Row, samples: Samples, plain: list[dict[str, Any]]) -> bool:
+    rounds = row.measure(samples, cpu=row.by_cpu)
+    value = statistics.median(rounds)
+    cpu = statistics.median(row.measure(samples, cpu=True)) if row.under else None
+    verdict = row.passes(value) or (cpu is not None and row.passes(cpu)) or row.target is None
+    aim = "" if row.target is None else f"{'>=' if row.better == 'higher' else '<='} {row.target:g}"
+    shown = "" if cpu is None else f"{cpu:.3g}"
+    spread = f"{min(rounds):.3g} … {max(rounds):.3g}"
+    print(f"{row.name:44} {value:9.3g} {shown:>9} {spread:>15}  {aim:8} {'' if verdict else 'MISSED'}")
+    plain.append(
+        {
+            "id": row.id,
+            "name": row.name,
+            "value": value,
+            "unit": row.unit,
+            "target": row.target,
+            "better": row.better,
+            "rounds": len(rounds),
+        }
+    )
+    return bool(verdict)

@@ -293,6 +293,25 @@ ROWS = [
 ]
 
 
+TASKS = tuple(f"tasks over {topic}" for topic in datasets(1))
+"""Groups of whole tasks; they are measured last, since they import Airflow and leave its threads behind."""
+
+_TASK_CASES = ("product", "half", "worker", "two workers", "folders")
+_LINEAGE = {row.id for module in (lineage, rest, listener, pages) for row in module.ROWS}
+
+
+def group_of(row: Row) -> str:
+    """Rows of one group are measured in turns, so that their cases see the same machine.
+
+    Those of other groups are not among them: the servers of one, its threads and all that it has imported would slow
+    down the others, and not each case alike.
+    """
+    topic = topic_of(row.over)
+    if topic:
+        return f"tasks over {topic}" if row.over.startswith(_TASK_CASES) else topic
+    return "lineage" if row.id in _LINEAGE else "parts"
+
+
 def offline_cases() -> dict[str, Case]:
     """Cases that need no broker."""
     small = datasets(1)["first-120"]
