@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.airflow_home import settings_of
 from tests.benchmarks.data import datasets, load
-from tests.benchmarks.measuring import HELD, Case, Row, Samples, report, run_rounds, say
+from tests.benchmarks.measuring import Case, Row, Samples, report, run_apart, say
 from tests.benchmarks.reading import Reading
 from tests.benchmarks.rows import ROWS, TASKS, group_of, kafka_cases, offline_cases, product_cases, topic_of
 from tests.stack.hdfs import HdfsCluster
@@ -50,7 +50,6 @@ def main() -> int:
         }
         return 0 if report(groups, samples, options.json) else 1
     finally:
-        HELD.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -90,14 +89,14 @@ def _over_topics(groups: Mapping[str, list[Row]], folder: Path, options: argpars
                     say("\rstarting HDFS")
                     hdfs = stack.enter_context(HdfsCluster(folder / "hdfs"))
                 known = kafka_cases(topics) | product_cases(kafka.bootstrap_servers, place, hdfs)
-                found[group] = run_rounds(_chosen(known, cases), options.rounds)
+                found[group] = run_apart(_chosen(known, cases), options.rounds)
     return found
 
 
 def _offline(groups: Mapping[str, list[Row]], options: argparse.Namespace) -> dict[str, Samples]:
     """Samples of all other groups."""
     cases = {group: _chosen(offline_cases(), _needed(rows)) for group, rows in groups.items()}
-    return {group: run_rounds(known, options.rounds) for group, known in cases.items() if known}
+    return {group: run_apart(known, options.rounds) for group, known in cases.items() if known}
 
 
 def _needed(rows: Sequence[Row]) -> set[str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 HELD = ExitStack()
-"""Servers, browsers and folders that cases keep over the rounds; closed when all rows are measured."""
+"""Servers, browsers and folders that cases keep over the rounds of their group."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,24 @@ class Row:
         if self.target is None:
             return None
         return value >= self.target if self.better == "higher" else value <= self.target
+
+
+def run_apart(cases: Mapping[str, Case], rounds: int) -> dict[str, list[Sample]]:
+    """`run_rounds` in a fresh process, as each mapped task is one.
+
+    What other groups have imported, started and left in memory can weigh on none of its cases.
+
+    Args:
+        cases: all of them can be pickled.
+        rounds: how many.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
+        return processes.submit(_run_and_close, cases, rounds).result()
+
+
+def _run_and_close(cases: Mapping[str, Case], rounds: int) -> dict[str, list[Sample]]:
+    with HELD:
+        return run_rounds(cases, rounds)
 
 
 def run_rounds(cases: Mapping[str, Case], rounds: int) -> dict[str, list[Sample]]:

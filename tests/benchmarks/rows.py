@@ -294,17 +294,17 @@ ROWS = [
 
 
 TASKS = tuple(f"tasks over {topic}" for topic in datasets(1))
-"""Groups of whole tasks; they are measured last, since they import Airflow and leave its threads behind."""
+"""Groups of whole tasks; measured last, with a broker of their own."""
 
 _TASK_CASES = ("product", "half", "worker", "two workers", "folders")
 _LINEAGE = {row.id for module in (lineage, rest, listener, pages) for row in module.ROWS}
 
 
 def group_of(row: Row) -> str:
-    """Rows of one group are measured in turns, so that their cases see the same machine.
+    """Rows of one group are measured in turns in one process, so that their cases see the same machine and memory.
 
-    Those of other groups are not among them: the servers of one, its threads and all that it has imported would slow
-    down the others, and not each case alike.
+    Those of other groups are not among them: what one has imported, started and left in memory could weigh on the
+    others, and not on each case alike.
     """
     topic = topic_of(row.over)
     if topic:
