@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from airflow_kafka_hdfs.ports.schemas import Compressor
@@ -165,21 +164,6 @@ class Crc32:
         return f"{self._value:08x}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileSummary:
-    """What a closed file holds.
-
-    Attributes:
-        size: bytes.
-        digest: `algorithm:hex` over all bytes.
-        records: datums.
-    """
-
-    size: int
-    digest: str
-    records: int
-
-
 class BlockBuilder:
     """The open block of a file: collects datums and hands out complete blocks, not yet compressed.
 
@@ -283,12 +267,15 @@ class AvroContainerWriter:
         self._behind = self._sync
         self.records += count
 
-    def close(self) -> FileSummary:
-        """Finish the file. Raises as `write`; the file must not be listed then."""
+    def close(self) -> str:
+        """Finish the file. Raises as `write`; the file must not be listed then.
+
+        Returns:
+            `algorithm:hex` over all bytes.
+        """
         self._write(self._behind)
         self._out.close()
-        digest = f"{self._digest.name}:{self._digest.hexdigest()}"
-        return FileSummary(size=self.size, digest=digest, records=self.records)
+        return f"{self._digest.name}:{self._digest.hexdigest()}"
 
     def abort(self) -> None:
         """Give the file up; never raises."""

@@ -136,8 +136,8 @@ class AvroSink(Sink):
         block = self._buffer.take()
         if block is not None:
             self._writer.write(block)
-        summary = self._writer.close()
-        return Closed(size=summary.size, digest=summary.digest, records_out=summary.records)
+        digest = self._writer.close()
+        return Closed(size=self._writer.size, digest=digest, records_out=self._writer.records)
 
     def abort(self) -> None:
         """Give the file up."""
