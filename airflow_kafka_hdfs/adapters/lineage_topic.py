@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -91,6 +92,13 @@ class KafkaLetterBox:
         """See `LetterBox.close`."""
         self._producer.purge()
         self._producer.flush(0.1)
+
+    def abandon(self) -> None:
+        """See `LetterBox.abandon`.
+
+        The client's threads did not survive the fork, and its end would wait for them for ever: it is never freed.
+        """
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._producer))
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:

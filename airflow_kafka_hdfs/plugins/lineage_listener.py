@@ -10,6 +10,7 @@ from typing import Any
 from airflow.listeners import hookimpl
 
 from airflow_kafka_hdfs.plugins import lineage_thread
+from airflow_kafka_hdfs.plugins.lineage_forks import ForkGuard
 
 log = logging.getLogger(__name__)
 _SCHEDULER = "SchedulerJob"
@@ -17,17 +18,18 @@ _KIND_KNOWN = 60.0
 """Seconds within which a job is told its kind."""
 
 
-def _catch_up_in_scheduler(job: Any) -> None:
+def _catch_up_in_scheduler(job: Any, guard: ForkGuard) -> None:
     """Wait until the kind of a job is known, and let a scheduler's emitter catch up."""
     until = time.monotonic() + _KIND_KNOWN
     # From the dictionary: nothing may be loaded for it, it belongs to the thread that runs the job.
     while not (kind := job.__dict__.get("job_type")) and time.monotonic() < until:
         time.sleep(0.05)
     if kind == _SCHEDULER:
-        try:
-            lineage_thread.emitter().want_catch_up()
-        except Exception:
-            log.exception("lineage: could not start")
+        with guard.working():
+            try:
+                lineage_thread.emitter().want_catch_up()
+            except Exception:
+                log.exception("lineage: could not start")
 
 
 class RunListener:
@@ -41,8 +43,11 @@ class RunListener:
         for a while.
         """
         if hasattr(component, "job_type"):
-            name = "kafka-hdfs-lineage-start"
-            threading.Thread(target=_catch_up_in_scheduler, args=(component,), name=name, daemon=True).start()
+            # On this thread, which forks the workers later: they wait for the other from its first step on.
+            args = (component, lineage_thread.guard())
+            threading.Thread(
+                target=_catch_up_in_scheduler, args=args, name="kafka-hdfs-lineage-start", daemon=True
+            ).start()
 
     @hookimpl
     def before_stopping(self, component: Any) -> None:

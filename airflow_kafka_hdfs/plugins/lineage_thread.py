@@ -20,6 +20,7 @@ from airflow_kafka_hdfs.lineage.events import Envelope, Job, Message, TaskIoMess
 from airflow_kafka_hdfs.lineage.message_json import encode
 from airflow_kafka_hdfs.lineage.workflow import TaskIo
 from airflow_kafka_hdfs.plugins import lineage_runs
+from airflow_kafka_hdfs.plugins.lineage_forks import ForkGuard, GuardedBox
 from airflow_kafka_hdfs.plugins.lineage_structure import Structures, envelope_of
 from airflow_kafka_hdfs.ports.lineage import LetterBox
 
@@ -59,6 +60,7 @@ class Emitter:
         catch_up: whether this process looks for runs that were never sent (the scheduler does).
         box: makes the producer; for tests.
         clock: monotonic seconds; for tests.
+        guard: holds forks up while the emitter works; one that holds nothing up if None.
     """
 
     def __init__(
@@ -68,10 +70,13 @@ class Emitter:
         catch_up: bool = False,
         box: Callable[[], LetterBox] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        guard: ForkGuard | None = None,
     ) -> None:
         self.settings = hook.settings
-        self._spool = FolderSpool(hook.spool_folder(), self.settings.spool_max_bytes)
+        self._spool_folder = hook.spool_folder()
+        self._spool = FolderSpool(self._spool_folder, self.settings.spool_max_bytes)
         self._make_box = box or hook.letter_box
+        self._guard = guard or ForkGuard()
         self._clock = clock
         self._queue: queue.Queue[_Waiting] = queue.Queue(self.settings.queue_size)
         self._lost: queue.Queue[tuple[str, str, TaskIo]] = queue.Queue(self.settings.queue_size)
@@ -118,8 +123,11 @@ class Emitter:
             self._thread.join(timeout)
 
     def forget_thread(self) -> None:
-        """In a child process: neither thread nor producer survived the fork."""
+        """In a child process: neither thread nor producer survived the fork, and the spool's file is the parent's."""
+        if self._box is not None:
+            self._box.abandon()
         self._thread, self._box = None, None
+        self._spool = FolderSpool(self._spool_folder, self.settings.spool_max_bytes)
         self._queue = queue.Queue(self.settings.queue_size)
         self._lost = queue.Queue(self.settings.queue_size)
 
@@ -133,10 +141,12 @@ class Emitter:
                 self.step(_RETRY)
             except Exception:
                 # Whatever happens here must not end the thread, and never reaches the scheduler.
-                log.exception("lineage: could not send; going on")
+                with self._guard.working():
+                    log.exception("lineage: could not send; going on")
                 self._stop.wait(_RETRY)
-        if self._box is not None:
-            self._box.close()
+        with self._guard.working():
+            if self._box is not None:
+                self._box.close()
 
     def step(self, timeout: float) -> None:
         """Send what is waiting, then catch up if it is time.
@@ -151,6 +161,10 @@ class Emitter:
                 waiting.append(self._queue.get_nowait())
         except queue.Empty:
             pass
+        with self._guard.working():
+            self._send_all(waiting)
+
+    def _send_all(self, waiting: list[_Waiting]) -> None:
         while waiting:
             run = waiting[0]
             try:
@@ -253,6 +267,8 @@ class Emitter:
         for portion in lineage_runs.finished_since(since - _OVERLAP):
             for run in portion:
                 if self._sent.get((run.dag_id, run.run_id)) != run.mark:
+                    with self._guard.pausing():
+                        pass  # however many there are, a fork waits for one
                     going = self.send(run.dag_id, run.run_id) is not False
                     if not going:
                         break
@@ -272,7 +288,7 @@ class Emitter:
     def _producer(self) -> LetterBox | None:
         if self._box is None:
             try:
-                self._box = self._make_box()
+                self._box = GuardedBox(self._make_box(), self._guard)
             except Exception as error:  # noqa: BLE001 - a missing connection is one of many: messages wait until mended
                 log.warning("lineage: no producer, messages wait in the spool: %s", error)
         return self._box
@@ -280,6 +296,7 @@ class Emitter:
 
 _emitter: Emitter | None = None
 _lock = threading.Lock()
+_guard = ForkGuard()
 
 
 def emitter() -> Emitter:
@@ -287,10 +304,23 @@ def emitter() -> Emitter:
     global _emitter
     with _lock:
         if _emitter is None:
-            _emitter = Emitter(LineageHook())
-            os.register_at_fork(after_in_child=_emitter.forget_thread)
+            _emitter = Emitter(LineageHook(), guard=guard())
+            os.register_at_fork(after_in_child=_in_child)
         _emitter.start()
         return _emitter
+
+
+def _in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+    if _emitter is not None:
+        _emitter.forget_thread()
+
+
+def guard() -> ForkGuard:
+    """What forks of this process wait for; installed."""
+    _guard.install()
+    return _guard
 
 
 def stop() -> None:

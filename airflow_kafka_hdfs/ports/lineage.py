@@ -52,6 +52,10 @@ class LetterBox(Protocol):
     def close(self) -> None:
         """Leave; never raises, never blocks for long."""
 
+    @abstractmethod
+    def abandon(self) -> None:
+        """In a child process: let go of what the parent made and goes on using; never raises, never blocks."""
+
 
 class LetterSource(Protocol):
     """Where messages of lineage are read from: every partition, from offsets that the reader keeps itself."""

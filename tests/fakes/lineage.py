@@ -43,6 +43,9 @@ class MemoryTopic(LetterBox, LetterSource):
         self._waiting = []
         return 0
 
+    def abandon(self) -> None:
+        self._waiting = []
+
     def assign(self, topics: Collection[str], positions: Mapping[tuple[str, int], int]) -> None:
         self._at = {}
         for topic in topics:
