@@ -82,7 +82,9 @@ def _over_topics(groups: Mapping[str, list[Row]], folder: Path, options: argpars
             if any(name in map(topic_of, cases) for cases in wanted.values()):
                 say(f"\rloading {name}: {dataset.count:,} records")
                 load(kafka, dataset)
-        for group, cases in wanted.items():
+        for number, (group, cases) in enumerate(wanted.items()):
+            # The process of a group inherits it; runs of one group are not in the database of another.
+            os.environ.update(settings_of(str(folder / f"airflow-{number}")))
             with ExitStack() as stack:
                 hdfs = None
                 if any(case.startswith(("product webhdfs", "product native")) for case in cases):

@@ -8,6 +8,7 @@ grew over what it had imported by then.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -61,8 +62,18 @@ def _context() -> Any:
     return {"ti": ti, "dag_run": run, "run_id": "r", "params": {}}
 
 
-def work(topic: str, folder: Path, workers: int, arguments: dict[str, Any] | None = None) -> Sample:
-    """The whole topic by so many processes at once; the fact `grown` is the greatest growth in MiB."""
+def work(
+    topic: str, folder: Path, workers: int, arguments: dict[str, Any] | None = None, tiers: str | None = None
+) -> Sample:
+    """The whole topic by so many processes at once; the fact `grown` is the greatest growth in MiB.
+
+    Args:
+        topic: to read.
+        folder: where the workers write.
+        workers: how many processes, each with its task.
+        arguments: of the operators, besides those of every case.
+        tiers: `[kafka_hdfs] tiers`; None: what a deployment has that says nothing.
+    """
     root = Path(__file__).resolve().parents[2]
     command = [sys.executable, "-m", "tests.benchmarks.worker", topic, str(folder), str(workers)]
     started = [
@@ -72,6 +83,7 @@ def work(topic: str, folder: Path, workers: int, arguments: dict[str, Any] | Non
             stdout=subprocess.PIPE,
             text=True,
             cwd=root,
+            env=os.environ if tiers is None else {**os.environ, "AIRFLOW__KAFKA_HDFS__TIERS": tiers},
         )
         for task in range(workers)
     ]
