@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +19,9 @@ from airflow_kafka_hdfs.ports.lineage import LetterBox
 log = logging.getLogger(__name__)
 PATIENCE = 30.0
 """Seconds that a fork waits at most. A look at the database or a first import takes a part of that."""
+_SETTLED = 0.25
+"""Seconds after which the threads of a new Kafka client stand. They take locks of the whole process while they begin: a
+quarter of the children that were forked right then could not end a client of their own, and none of 200 later."""
 
 
 class ForkGuard:
@@ -89,16 +93,17 @@ class ForkGuard:
 
 
 class GuardedBox(LetterBox):
-    """A letter box whose waiting for the brokers holds no fork up.
+    """A letter box whose waiting for the brokers holds no fork up. To be made within work; that takes a moment.
 
     Args:
-        box: where to send.
+        box: where to send; just made.
         guard: of the thread that sends.
     """
 
     def __init__(self, box: LetterBox, guard: ForkGuard) -> None:
         self._box = box
         self._guard = guard
+        time.sleep(_SETTLED)
 
     def send(self, topic: str, key: bytes, value: bytes) -> None:
         """See `LetterBox.send`."""

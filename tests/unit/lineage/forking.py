@@ -78,7 +78,7 @@ def making(guard: ForkGuard) -> list[str]:
                 GuardedBox(box(), guard).flush(0.01)
 
     beside(work)
-    return [child(lambda: box().close()) for _ in range(40)]
+    return [child(lambda: box().close()) for _ in range(20)]
 
 
 def inheriting(guard: ForkGuard) -> list[str]:

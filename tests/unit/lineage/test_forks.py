@@ -25,7 +25,7 @@ def told(name: str, guarded: bool = True) -> list[str]:
     return ended.stdout.split()
 
 
-@pytest.mark.parametrize(("name", "children"), [("importing", 1), ("making", 40), ("inheriting", 3)])
+@pytest.mark.parametrize(("name", "children"), [("importing", 1), ("making", 20), ("inheriting", 3)])
 def test_children_of_a_guarded_process_end(name, children):
     assert told(name) == ["ended"] * children
 
