@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from airflow_kafka_hdfs.ports.lineage import LetterBox
 
 log = logging.getLogger(__name__)
-PATIENCE = 30.0
+_PATIENCE = 30.0
 """Seconds that a fork waits at most. A look at the database or a first import takes a part of that."""
 _SETTLED = 0.25
 """Seconds after which the threads of a new Kafka client stand. They take locks of the whole process while they begin: a
@@ -31,7 +31,7 @@ class ForkGuard:
         patience: seconds that a fork waits at most; then it happens all the same, with a warning.
     """
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self, patience: float = _PATIENCE) -> None:
         self._patience = patience
         self._installed = False
         self._begin()

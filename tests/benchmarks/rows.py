@@ -231,8 +231,7 @@ ROWS = [
             name=f"{tier}: two worker processes ÷ one",
             over=f"two workers {tier} first-120",
             under=f"worker {tier} first-120",
-            # The direct tier reads in the client's own thread: beside the broker one task leaves little of two cores.
-            target=None if tier == "direct" else 1.15,
+            target=1.15,
         )
         for tier in TIERS
     ),
