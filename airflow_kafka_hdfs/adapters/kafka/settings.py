@@ -63,7 +63,8 @@ TUNED: Mapping[str, Any] = {
     # librdkafka insists on a group; none is joined with it. A connection's own name wins, for clusters with ACLs.
     "group.id": "airflow-kafka-hdfs",
     # The default of 1000 ms idles a consumer whose local queue was full for a moment: a factor of six in throughput.
-    "fetch.queue.backoff.ms": 5,
+    # A full queue of 2 KB records is empty within 4 ms; a longer pause costs such a consumer a sixth of its rate.
+    "fetch.queue.backoff.ms": 2,
     # Memory of a task is queue + one fetch per broker; smaller queues are as fast, larger ones only cost memory.
     "queued.max.messages.kbytes": 8192,
     "fetch.max.bytes": 4 * 1024 * 1024,

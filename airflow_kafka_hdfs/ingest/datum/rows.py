@@ -5,10 +5,9 @@ Two tiers share this code; they differ in the scan. Rows that the scan doubts ar
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain, repeat
 from typing import cast
 
 import numpy as np
@@ -29,11 +28,12 @@ from airflow_kafka_hdfs.ingest.datum.packing import (
     Recode,
     Refusal,
     Route,
+    Scratch,
 )
 from airflow_kafka_hdfs.ingest.datum.program import Program
 
 Ints = NDArray[np.int64]
-Scan = Callable[[Program, Ints, Callable[[], bytes]], vector.Scan]
+Scan = Callable[[Program, Ints, Callable[[], vector.Data]], vector.Scan]
 """From a program, the sizes of datums, and what gives them end to end with `vector.PADDING` behind."""
 
 _LARGE = 512
@@ -43,14 +43,14 @@ SMALL = 24
 """Rows up to which the reference walk is faster than numpy."""
 
 
-def reference_scan(_program: Program, sizes: Ints, _laid: Callable[[], bytes]) -> vector.Scan:
+def reference_scan(_program: Program, sizes: Ints, _laid: Callable[[], vector.Data]) -> vector.Scan:
     """Doubts every row, so that the reference walk decides about each."""
     none = np.zeros(len(sizes), np.bool_)
     zeros = np.zeros(len(sizes), np.int64)
     return vector.Scan(none, none, zeros, zeros)
 
 
-def numpy_scan(program: Program, sizes: Ints, laid: Callable[[], bytes]) -> vector.Scan:
+def numpy_scan(program: Program, sizes: Ints, laid: Callable[[], vector.Data]) -> vector.Scan:
     """Walks all rows side by side."""
     if len(sizes) <= SMALL:
         return reference_scan(program, sizes, laid)
@@ -75,13 +75,13 @@ class _Laid:
         sizes, ends: of the datums.
     """
 
-    data: bytes
+    data: vector.Data
     sizes: Ints
     ends: Ints
 
     def apart(self) -> list[bytes]:
         ends = self.ends.tolist()
-        return [self.data[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        return [bytes(self.data[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 class _Work:
@@ -130,7 +130,8 @@ class _Work:
             sizes = _sizes(values) - len(frame)
         except TypeError:  # a null among them, which has no size; looking for one first takes longer than sorting
             return False
-        data = _lay(map(bytes.removeprefix, values, repeat(frame)), len(values), int(sizes.sum()))
+        datums = map(bytes.removeprefix, values, repeat(frame))
+        data = _lay(datums, len(values), int(sizes.sum()), self.packer.scratch)
         if data is None:
             return False
         self.laid = _Laid(data, sizes, np.cumsum(sizes))
@@ -155,7 +156,7 @@ class _Work:
     def _datum(self, index: int) -> bytes:
         if self._datums is None and self.laid is not None:
             end = int(self.laid.ends[index])
-            return self.laid.data[end - int(self.laid.sizes[index]) : end]
+            return bytes(self.laid.data[end - int(self.laid.sizes[index]) : end])
         return self.datums[index]
 
     # Walking
@@ -321,18 +322,13 @@ def _fit(time: int) -> int:
     return min(max(time, -(2**63)), 2**63 - 1)
 
 
-def _lay(datums: Iterable[bytes], count: int, size: int) -> bytes | None:
+def _lay(datums: Iterable[bytes], count: int, size: int, scratch: Scratch) -> vector.Data | None:
     """Datums end to end, with `vector.PADDING` behind them; None if they have not the size that was expected."""
     if size < count * _LARGE:
-        data = b"".join((*datums, vector.PADDING))
-        return data if len(data) == size + len(vector.PADDING) else None
-    # One by one, so that each passes through the processor's cache once.
-    out = io.BytesIO()
-    out.seek(size)
-    out.write(vector.PADDING)
-    out.seek(0)
-    out.writelines(datums)
-    return out.getvalue() if out.tell() == size else None
+        data: vector.Data = b"".join((*datums, vector.PADDING))
+    else:
+        data = scratch.lay(chain(datums, [vector.PADDING]), size + len(vector.PADDING))
+    return data if len(data) == size + len(vector.PADDING) else None
 
 
 def _sizes(datums: Sequence[bytes]) -> Ints:
@@ -428,11 +424,14 @@ def cut(datums: Sequence[bytes], ends: Ints, fill: int, limit: int) -> list[Chun
     return [(b"".join(datums[at:end]), end - at) for at, end in _blocks(ends, fill, limit)]
 
 
-def cut_laid(data: bytes, ends: Ints, fill: int, limit: int) -> list[Chunk]:
+def cut_laid(data: vector.Data, ends: Ints, fill: int, limit: int) -> list[Chunk]:
     """The same of datums that lie end to end."""
-    return [
-        (data[int(ends[at - 1]) if at else 0 : int(ends[end - 1])], end - at) for at, end in _blocks(ends, fill, limit)
-    ]
+    chunks, start = [], 0
+    for at, end in _blocks(ends, fill, limit):
+        stop = int(ends[end - 1])
+        chunks.append((bytes(data[start:stop]), end - at))
+        start = stop
+    return chunks
 
 
 def _blocks(ends: Ints, fill: int, limit: int) -> Iterator[tuple[int, int]]:

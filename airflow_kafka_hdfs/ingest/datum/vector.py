@@ -19,6 +19,7 @@ from airflow_kafka_hdfs.ingest.datum.program import MAX_EMPTY_ITEMS, UNITS, Op, 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
+Data = bytes | memoryview
 
 PADDING = bytes(32)
 """Has to follow the data, so that a cursor at its end can be read from."""
@@ -64,7 +65,7 @@ class Scan:
     sizes: Ints
 
 
-def scan(program: Program, data: bytes, starts: Ints, ends: Ints) -> Scan:
+def scan(program: Program, data: Data, starts: Ints, ends: Ints) -> Scan:
     """Walk all datums of a batch.
 
     Args:
@@ -77,7 +78,7 @@ def scan(program: Program, data: bytes, starts: Ints, ends: Ints) -> Scan:
 
 
 class _Walk:
-    def __init__(self, program: Program, data: bytes, ends: Ints) -> None:
+    def __init__(self, program: Program, data: Data, ends: Ints) -> None:
         count = len(ends)
         self.code = program.code
         self.data = data

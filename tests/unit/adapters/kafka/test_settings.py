@@ -116,7 +116,7 @@ def test_tuned_values_give_way_to_the_connection_and_it_to_kafka_config():
 
 def test_the_settings_worth_a_factor_of_six_are_on():
     config = client_settings(BROKERS).for_consumer()
-    assert config["fetch.queue.backoff.ms"] == 5
+    assert config["fetch.queue.backoff.ms"] == 2
     assert {name: config[name] for name in FIXED if name in config} == {
         name: value for name, (value, _) in FIXED.items() if name in config
     }
