@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import statistics
 import sys
 import time
@@ -137,6 +138,7 @@ def run_rounds(cases: Mapping[str, Case], rounds: int) -> dict[str, list[Sample]
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
             say(f"\rround {number} of {rounds}: {name:40}")
+            os.sync()  # the disk is not to be busy with what the case before has written
             sample = cases[name]()
             if number:
                 samples[name].append(sample)
