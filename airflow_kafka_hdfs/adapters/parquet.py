@@ -126,7 +126,7 @@ class ParquetWriter(TableWriter):
         )
         self._writer.add_key_value_metadata(dict(metadata))
 
-    def write(self, container: bytes, rows: int) -> bytes:
+    def write(self, container: bytes, rows: int) -> list[bytes]:
         """One row group. Raises CorruptStateError if the container does not hold so many rows."""
         with _ONE_AT_A_TIME:
             bare = self._read(container)
@@ -137,7 +137,7 @@ class ParquetWriter(TableWriter):
             self._writer.write_table(table, row_group_size=rows)
         return self._sink.take()
 
-    def finish(self) -> bytes:
+    def finish(self) -> list[bytes]:
         """The footer."""
         self._writer.close()
         return self._sink.take()
@@ -222,7 +222,8 @@ class _Sink:
     def write(self, data: bytes) -> int:
         """Take bytes."""
         part = bytes(data)
-        self._parts.append(part)
+        if part:
+            self._parts.append(part)
         self._size += len(part)
         return len(part)
 
@@ -248,7 +249,7 @@ class _Sink:
         """It is not."""
         return False
 
-    def take(self) -> bytes:
+    def take(self) -> list[bytes]:
         """What came since the last time."""
-        data, self._parts = b"".join(self._parts), []
-        return data
+        parts, self._parts = self._parts, []
+        return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -58,7 +58,7 @@ class TableWriter(Protocol):
     """Makes one file; hands out its bytes in order, so that it needs no store."""
 
     @abstractmethod
-    def write(self, container: bytes, rows: int) -> bytes:
+    def write(self, container: bytes, rows: int) -> Sequence[bytes]:
         """Make one group of rows.
 
         Args:
@@ -67,11 +67,11 @@ class TableWriter(Protocol):
             rows: datums in it, at least one.
 
         Returns:
-            What is to be appended to the file.
+            What is to be appended to the file, in pieces; none is empty.
         """
 
     @abstractmethod
-    def finish(self) -> bytes:
+    def finish(self) -> Sequence[bytes]:
         """The end of the file; the writer is of no use afterwards."""
 
 
