@@ -158,7 +158,7 @@ class KafkaToHdfsExtractOperator(IngestOperator):
         super().__init__(**kwargs)
         self.work_unit = work_unit
         self._stop = StopFlag()
-        self._topics_read: list[TopicLineage] = []
+        self._read: tuple[Manifest | None, str] = (None, "")  # and the cluster
 
     @classmethod
     def partial(cls, **kwargs: Any) -> OperatorPartial:
@@ -202,7 +202,7 @@ class KafkaToHdfsExtractOperator(IngestOperator):
         with tries.noted(way):
             done = extract(ctx, open_sources(config, kafka, direct=way == DIRECT), plan, unit["task"], options)
         report_extract(ctx.pipeline, ctx.clock.monotonic() - started)
-        self._topics_read = topics_read(done.manifest, config.cluster or config.kafka_conn_id)
+        self._read = done.manifest, config.cluster or config.kafka_conn_id
         result = {"plan": plan.plan, "task": unit["task"], **_told_of(done.manifest)}
         if done.faults:
             # A task that fails leaves no return value by itself; people and dashboards want the totals all the same.
@@ -212,7 +212,7 @@ class KafkaToHdfsExtractOperator(IngestOperator):
 
     def openlineage_topics(self) -> list[TopicLineage]:
         """The topics that were read; what it staged is no dataset yet."""
-        return self._topics_read
+        return topics_read(*self._read)  # not sooner: the first name of an asset imports much of Airflow
 
     def on_kill(self) -> None:
         """Called by Airflow within its five seconds of grace; the reading loop looks at the flag every second."""

@@ -83,7 +83,7 @@ def work(
             stdout=subprocess.PIPE,
             text=True,
             cwd=root,
-            env=os.environ if tiers is None else {**os.environ, "AIRFLOW__KAFKA_HDFS__TIERS": tiers},
+            env=_environment(tiers),
         )
         for task in range(workers)
     ]
@@ -104,6 +104,12 @@ def work(
         shutil.rmtree(folder / f"worker-{task}", ignore_errors=True)
     records = int(sum(one["records"] for one in told))
     return Sample(records, wall, sum(one["cpu"] for one in told), {"grown": max(one["grown"] for one in told)})
+
+
+def _environment(tiers: str | None) -> dict[str, str]:
+    """What a worker of a deployment has, whose modules were compiled when they were installed."""
+    found = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return found if tiers is None else {**found, "AIRFLOW__KAFKA_HDFS__TIERS": tiers}
 
 
 def _line(process: subprocess.Popen[str]) -> str:
