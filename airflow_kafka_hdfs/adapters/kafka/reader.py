@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter, methodcaller
+from typing import overload
 
 from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
@@ -36,6 +37,36 @@ _FEW_PARTITIONS = 8
 """Partitions in a batch up to which a search from its end for each of them is the fastest."""
 
 
+class _Offsets(Sequence[int]):
+    """Offset of each record. Most batches are of one partition, and then nobody asks for more than first and last."""
+
+    __slots__ = ("_all", "_messages")
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._messages = messages
+        self._all: list[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if self._all is None and index in (0, -1):
+            return Message.offset(self._messages[index])  # type: ignore[return-value]  # set on every record
+        return self._column()[index]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._column())
+
+    def _column(self) -> list[int]:
+        if self._all is None:
+            self._all = list(map(Message.offset, self._messages))  # type: ignore[arg-type]  # as above
+        return self._all
+
+
 class MessageBatch(RecordBatch):
     """Columns over client messages; each is made once, by C calls alone."""
 
@@ -45,7 +76,7 @@ class MessageBatch(RecordBatch):
         self._messages = messages
         self._topics: list[str] | None = None
         self._partitions: list[int] | None = None
-        self._offsets: list[int] | None = None
+        self._offsets = _Offsets(messages)
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -62,10 +93,8 @@ class MessageBatch(RecordBatch):
             self._partitions = list(map(Message.partition, self._messages))  # type: ignore[arg-type]  # as above
         return self._partitions
 
-    def offsets(self) -> list[int]:
+    def offsets(self) -> Sequence[int]:
         """Offset of each record."""
-        if self._offsets is None:
-            self._offsets = list(map(Message.offset, self._messages))  # type: ignore[arg-type]  # as above
         return self._offsets
 
     def values(self) -> list[bytes | None]:
@@ -232,6 +261,8 @@ class KafkaReader(RecordReader):
         if topic is None:
             return dict(zip(zip(batch.topics(), batch.partitions(), strict=True), batch.offsets(), strict=True))
         partitions, offsets = batch.partitions(), batch.offsets()
+        if partitions and partitions.count(partitions[-1]) == len(partitions):  # most batches are of one
+            return {(topic, partitions[-1]): offsets[-1]}
         found = set(partitions)
         if len(found) > _FEW_PARTITIONS:
             return {(topic, number): at for number, at in dict(zip(partitions, offsets, strict=True)).items()}

@@ -89,14 +89,39 @@ read_length(const uint8_t **at, const uint8_t *end, int64_t *out)
     return read_long(at, end, out) && *out >= 0 && *out <= end - *at;
 }
 
+#define HIGH_BITS UINT64_C(0x8080808080808080)
+
+/* What most texts are: without a branch for each of their bytes. */
 static int
-is_utf8(const uint8_t *p, const uint8_t *end)
+is_ascii(const uint8_t *p, const uint8_t *end)
+{
+    ptrdiff_t size = end - p;
+    uint64_t seen = 0, word;
+    if (size >= 8) {
+        for (; end - p > 8; p += 8) {
+            memcpy(&word, p, 8);
+            seen |= word;
+        }
+        memcpy(&word, end - 8, 8);
+        return !((seen | word) & HIGH_BITS);
+    }
+    if (size >= 4) {
+        uint32_t head, tail;
+        memcpy(&head, p, 4);
+        memcpy(&tail, end - 4, 4);
+        return !((head | tail) & (uint32_t)HIGH_BITS);
+    }
+    return !size || !((p[0] | p[size / 2] | p[size - 1]) & 0x80);
+}
+
+static int
+is_wide_utf8(const uint8_t *p, const uint8_t *end)
 {
     while (p < end) {
         uint64_t word;
         if (end - p >= 8) {
             memcpy(&word, p, 8);
-            if (!(word & UINT64_C(0x8080808080808080))) {
+            if (!(word & HIGH_BITS)) {
                 p += 8;
                 continue;
             }
@@ -137,6 +162,12 @@ is_utf8(const uint8_t *p, const uint8_t *end)
         }
     }
     return 1;
+}
+
+static int
+is_utf8(const uint8_t *p, const uint8_t *end)
+{
+    return is_ascii(p, end) || is_wide_utf8(p, end);
 }
 
 /* Units in the order of program.UNITS. */
@@ -790,9 +821,9 @@ pack(PyObject *Py_UNUSED(module), PyObject *args)
     }
     size_t count = (size_t)work.count + 1;
     work.routes = PyMem_Calloc((size_t)work.route_count + 1, sizeof(Route));
-    work.rows = PyMem_Calloc(count, sizeof(Row));
-    work.groups = PyMem_Calloc(count, sizeof(Group));
-    work.intervals = PyMem_Calloc(count, sizeof(Interval));
+    work.rows = PyMem_Malloc(count * sizeof(Row));
+    work.groups = PyMem_Malloc(count * sizeof(Group));
+    work.intervals = PyMem_Malloc(count * sizeof(Interval));
     work.frames = PyMem_Malloc(MAX_FRAMES * sizeof(Frame));
     slots = PyBytes_FromStringAndSize(NULL, work.count * (Py_ssize_t)sizeof(int32_t));
     found = PyBytes_FromStringAndSize(NULL, work.count * (Py_ssize_t)sizeof(int64_t));

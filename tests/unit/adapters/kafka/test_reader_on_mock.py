@@ -77,6 +77,20 @@ def test_every_record_comes_once_and_in_order(reader: AnyReader, n: int, topics:
     assert read(reader, starts, RECORDS, n) == dict.fromkeys(starts, wanted)
 
 
+def test_offsets_can_be_asked_for_one_by_one_or_together(reader: AnyReader):
+    reader.assign({TopicPartition("one", 0): RECORDS - 10})
+    columns = []
+    while sum(map(len, columns)) < 10:
+        columns.append(reader.poll(10, 1.0).batch.offsets())
+    ends = [(column[0], column[-1]) for column in columns if len(column)]
+    found = [list(column) for column in columns]
+    assert sum(found, []) == list(range(RECORDS - 10, RECORDS))
+    assert ends == [(offsets[0], offsets[-1]) for offsets in found if offsets]
+    for column, offsets in zip(columns, found, strict=True):
+        assert list(column[1:]) == offsets[1:]
+        assert [column[i] for i in range(len(column))] == offsets
+
+
 def test_the_end_of_a_range_costs_no_time_out(reader: AnyReader):
     """A poll with records at hand returns them at once instead of waiting for a full batch."""
     tp = TopicPartition("one", 0)

@@ -439,7 +439,7 @@ def test_the_setting_forces_a_tier_or_leaves_one_out(monkeypatch, caplog):
 
 def test_batches_of_large_values_are_smaller():
     direct, numpy, compiled = map(tiers.choose, ("direct", "numpy", "compiled"))
-    assert [batch_size(direct, mean) for mean in (0, 120, 2_000, 8_000)] == [2_000, 2_000, 2_000, 524]
+    assert [batch_size(direct, mean) for mean in (0, 120, 2_000, 8_000)] == [4_000, 4_000, 2_097, 524]
     assert [batch_size(numpy, mean) for mean in (0, 120, 8_000, 10**6)] == [2_000, 2_000, 524, 100]
     assert [batch_size(compiled, mean) for mean in (0, 120, 8_000, 16_000)] == [500, 500, 500, 262]
 
