@@ -61,6 +61,16 @@ ROWS = [
         under="recode first-120",
         target=28,
     ),
+    *(
+        Row(
+            id=f"{tier}-loop",
+            name=f"{tier} ÷ a plain loop of fastavro, 120 B",
+            over=f"{tier} first-120",
+            under="loop first-120",
+            target=None,
+        )
+        for tier in TIERS
+    ),
     Row(
         id="direct-compiled",
         name="direct ÷ compiled, 120 B",
@@ -352,6 +362,7 @@ def kafka_cases(topics: Mapping[str, Reading]) -> dict[str, Case]:
     first = topics["first-120"]
     part = Reading(first.servers, first.folder, first.dataset, max(first.count // 10, 1))
     found |= {
+        "loop first-120": part.loop,
         "recode first-120": part.recode,
         "recode zlib first-120": partial(part.recode, "zlib"),
         "compiled snappy first-120": partial(first.extract, "compiled", "snappy"),
