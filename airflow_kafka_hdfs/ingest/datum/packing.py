@@ -15,8 +15,7 @@ does the step (`tiers`) is not visible in what comes out.
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Hashable, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -34,8 +33,6 @@ MAGIC = b"\x00"
 BATCH_BYTES = 4 << 20
 LEAST_BATCH = 100
 """Larger batches hold more memory, smaller ones pay for calls; see `batch_size`."""
-
-_MOST_KEPT = 2 * BATCH_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,36 +118,6 @@ class FixedPlaces:
         return Place(start, start + self.width, start)
 
 
-class Scratch:
-    """Memory for one batch after another: to get megabytes of it anew for each takes longer than to fill them."""
-
-    def __init__(self) -> None:
-        self._memory = io.BytesIO()
-        self._view = memoryview(b"")
-
-    def lay(self, parts: Iterable[bytes], size: int) -> memoryview:
-        """Parts end to end.
-
-        Args:
-            parts: of one batch.
-            size: bytes that are expected in all; memory for unusually many is not kept.
-
-        Returns:
-            A view of them. It is released by the next call, unless something looks into it still: then that memory
-            is left to it.
-        """
-        try:
-            self._view.release()
-            self._memory.write(b"")  # refused as long as there are slices of the view
-        except BufferError:
-            self._memory = io.BytesIO()
-        memory = self._memory if size <= _MOST_KEPT else io.BytesIO()
-        memory.seek(0)
-        memory.writelines(parts)
-        self._view = memory.getbuffer()[: memory.tell()]
-        return self._view
-
-
 def _no_text(text: str) -> int:
     raise DecodeError(BAD_TIME, f"the time is the text {text[:60]!r}, and nobody said how to read it")
 
@@ -166,7 +133,6 @@ class Packer:
         bounds: first time believed and first time not believed any more, in milliseconds.
         text_time: milliseconds of a text; raises DecodeError.
         null: the datum that is written for a null value, None if null values are given back.
-        scratch: where the numpy tier lays a batch out; for one thread.
     """
 
     routes: MutableMapping[bytes, Route | Recode | Refusal]
@@ -177,7 +143,6 @@ class Packer:
     text_time: Callable[[str], int] = _no_text
     null: bytes | None = None
     null_target: int = 0
-    scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

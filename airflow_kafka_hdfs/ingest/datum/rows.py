@@ -28,13 +28,15 @@ from airflow_kafka_hdfs.ingest.datum.packing import (
     Recode,
     Refusal,
     Route,
-    Scratch,
 )
 from airflow_kafka_hdfs.ingest.datum.program import Program
+from airflow_kafka_hdfs.ingest.datum.scratch import Scratch
 
 Ints = NDArray[np.int64]
 Scan = Callable[[Program, Ints, Callable[[], vector.Data]], vector.Scan]
 """From a program, the sizes of datums, and what gives them end to end with `vector.PADDING` behind."""
+
+_scratch = Scratch()
 
 _LARGE = 512
 """Bytes of a datum from which on it takes longer to move than to make an object of."""
@@ -131,7 +133,7 @@ class _Work:
         except TypeError:  # a null among them, which has no size; looking for one first takes longer than sorting
             return False
         datums = map(bytes.removeprefix, values, repeat(frame))
-        data = _lay(datums, len(values), int(sizes.sum()), self.packer.scratch)
+        data = _lay(datums, len(values), int(sizes.sum()))
         if data is None:
             return False
         self.laid = _Laid(data, sizes, np.cumsum(sizes))
@@ -322,12 +324,12 @@ def _fit(time: int) -> int:
     return min(max(time, -(2**63)), 2**63 - 1)
 
 
-def _lay(datums: Iterable[bytes], count: int, size: int, scratch: Scratch) -> vector.Data | None:
+def _lay(datums: Iterable[bytes], count: int, size: int) -> vector.Data | None:
     """Datums end to end, with `vector.PADDING` behind them; None if they have not the size that was expected."""
     if size < count * _LARGE:
         data: vector.Data = b"".join((*datums, vector.PADDING))
     else:
-        data = scratch.lay(chain(datums, [vector.PADDING]), size + len(vector.PADDING))
+        data = _scratch.lay(chain(datums, [vector.PADDING]), size + len(vector.PADDING))
     return data if len(data) == size + len(vector.PADDING) else None
 
 

@@ -1,12 +1,14 @@
 """Batches of large values share memory from one to the next; none of them may be seen in another."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_hdfs.ingest.datum.packing import BATCH_BYTES, Batch, Scratch
+from airflow_kafka_hdfs.ingest.datum.packing import BATCH_BYTES, Batch
+from airflow_kafka_hdfs.ingest.datum.scratch import Scratch
 from tests.unit.ingest.datum.avro_data import laws
 from tests.unit.ingest.datum.test_tiers import HOUR, NOON, TIERS, batch_for, event, packer, plain
 
@@ -24,7 +26,7 @@ odd = st.sampled_from([None, b"\x01", event("cut off" * 200, NOON)[:-3], event("
 def test_tiers_agree_after_every_batch_was_packed(batches):
     outcomes = []
     for tier in TIERS:
-        step = packer()  # the memory of the batches is its own
+        step = packer()
         found = [tier.pack(step, batch_for(tier, Batch(values=good + bad))) for good, bad in batches]
         outcomes.append([plain(outcome) for outcome in found])
     assert all(one == outcomes[0] for one in outcomes)
@@ -45,6 +47,14 @@ def test_memory_that_somebody_looks_into_stays_as_it_is():
     seen = memoryview(scratch.lay([b"seen"], 4))
     assert bytes(scratch.lay([b"next"], 4)) == b"next"
     assert bytes(seen) == b"seen"
+
+
+def test_each_thread_has_memory_of_its_own():
+    scratch = Scratch()
+    mine = scratch.lay([b"mine"], 4)
+    with ThreadPoolExecutor(1) as other:
+        assert bytes(other.submit(scratch.lay, [b"other"], 5).result()) == b"other"
+    assert bytes(mine) == b"mine"
 
 
 def test_the_memory_of_an_unusually_large_batch_is_given_back():
