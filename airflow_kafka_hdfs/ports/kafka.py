@@ -216,7 +216,11 @@ def picked(column: Sequence[T], indexes: Sequence[int]) -> Sequence[T]:
         return column
     if isinstance(column, ClientValues):
         return column.only(indexes)  # type: ignore[return-value] # T is bytes or None then
-    return itemgetter(*indexes)(column) if len(indexes) > 1 else [column[i] for i in indexes]
+    if len(indexes) < 2:
+        return [column[i] for i in indexes]
+    plain = column if isinstance(column, (list, memoryview)) else list(column)
+    found: Sequence[T] = itemgetter(*indexes)(plain)
+    return found
 
 
 def _runs(partitions: Sequence[int], offsets: Sequence[int], values: Sequence[bytes | None]) -> dict[int, Run]:

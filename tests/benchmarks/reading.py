@@ -81,7 +81,7 @@ class Reading:
         return watch.sample(total)
 
     def recode(self, codec: str = "null") -> Sample:
-        """The product's decode/encode way: what becomes of values that have to be resolved to another schema."""
+        """The product's decode/encode way, by which values go that can't be copied."""
         avro, text = FastavroCodec(), self.dataset.schema_text
 
         def call(datum: bytes) -> tuple[bytes, int | None]:
@@ -91,7 +91,7 @@ class Reading:
         return self._packed("numpy", AvroSinks(_Codecs(), codec), Recode(call=call))
 
     def loop(self, codec: str = "null") -> Sample:
-        """The same with nothing of the product: as short as it can be written with fastavro, and without its proofs."""
+        """The same with nothing of the product: no proofs, and no wait for the disk."""
         settings = KafkaSettings({"bootstrap.servers": self.servers}).for_consumer()
         parsed = fastavro.parse_schema(self.dataset.schema)
         writers: dict[int, tuple[Any, Writer]] = {}

@@ -40,5 +40,7 @@ class Scratch(threading.local):
         memory = self._memory if size <= _MOST_KEPT else io.BytesIO()
         memory.seek(0)
         memory.writelines(parts)
-        self._view = memory.getbuffer()[: memory.tell()]
-        return self._view
+        view = memory.getbuffer()[: memory.tell()]
+        if memory is self._memory:
+            self._view = view
+        return view

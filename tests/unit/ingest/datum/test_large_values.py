@@ -60,6 +60,8 @@ def test_each_thread_has_memory_of_its_own():
 def test_the_memory_of_an_unusually_large_batch_is_given_back():
     scratch = Scratch()
     big = bytes(4 * BATCH_BYTES)
-    assert scratch.lay([big], len(big)).nbytes == len(big)
+    view = scratch.lay([big], len(big))
+    assert view.nbytes == len(big)
+    assert view is not scratch._view
     assert bytes(scratch.lay([b"small"], 5)) == b"small"
     assert sys.getsizeof(scratch._memory) < BATCH_BYTES
