@@ -223,6 +223,15 @@ def picked(column: Sequence[T], indexes: Sequence[int]) -> Sequence[T]:
     return found
 
 
+def is_of_one(partitions: Sequence[int]) -> bool:
+    """Whether a batch is known to be of one partition, which most are; told at once or not at all.
+
+    Args:
+        partitions: its column.
+    """
+    return isinstance(partitions, list) and bool(partitions) and partitions.count(partitions[0]) == len(partitions)
+
+
 def _runs(partitions: Sequence[int], offsets: Sequence[int], values: Sequence[bytes | None]) -> dict[int, Run]:
     """Clients hand out long stretches of one partition, so the interpreter's work is per stretch, not per record."""
     runs: dict[int, Run] = {}

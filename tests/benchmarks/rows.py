@@ -40,36 +40,19 @@ ROWS = [
         target=0.60,
     ),
     Row(id="direct-bare", name="direct ÷ bare, 120 B", over="direct first-120", under="bare first-120", target=1.10),
-    Row(
-        id="numpy-recode",
-        name="numpy ÷ decode/encode, 120 B",
-        over="numpy first-120",
-        under="recode first-120",
-        target=8,
-    ),
-    Row(
-        id="compiled-recode",
-        name="compiled ÷ decode/encode, 120 B",
-        over="compiled first-120",
-        under="recode first-120",
-        target=15,
-    ),
-    Row(
-        id="direct-recode",
-        name="direct ÷ decode/encode, 120 B",
-        over="direct first-120",
-        under="recode first-120",
-        target=28,
-    ),
     *(
         Row(
-            id=f"{tier}-loop",
-            name=f"{tier} ÷ a plain loop of fastavro, 120 B",
+            id=f"{tier}-{baseline}",
+            name=f"{tier} ÷ {text}, 120 B",
             over=f"{tier} first-120",
-            under="loop first-120",
-            target=None,
+            under=f"{baseline} first-120",
+            target=target,
         )
-        for tier in TIERS
+        for baseline, text, targets in (
+            ("recode", "decode/encode", (8, 15, 28)),
+            ("loop", "a plain loop of fastavro", (None, None, None)),
+        )
+        for tier, target in zip(TIERS, targets, strict=True)
     ),
     Row(
         id="direct-compiled",

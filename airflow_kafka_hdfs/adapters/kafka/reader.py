@@ -23,7 +23,7 @@ from airflow_kafka_hdfs.adapters.kafka.properties import CONSUMER_ONLY
 from airflow_kafka_hdfs.adapters.kafka.settings import KafkaSettings
 from airflow_kafka_hdfs.garbage import LeftOut, no_search
 from airflow_kafka_hdfs.model import ConsumerRecord, TimestampType, TopicPartition
-from airflow_kafka_hdfs.ports.kafka import Poll, RecordBatch, RecordReader
+from airflow_kafka_hdfs.ports.kafka import Poll, RecordBatch, RecordReader, is_of_one
 
 log = logging.getLogger(__name__)
 
@@ -261,7 +261,7 @@ class KafkaReader(RecordReader):
         if topic is None:
             return dict(zip(zip(batch.topics(), batch.partitions(), strict=True), batch.offsets(), strict=True))
         partitions, offsets = batch.partitions(), batch.offsets()
-        if partitions and partitions.count(partitions[-1]) == len(partitions):  # most batches are of one
+        if is_of_one(partitions):
             return {(topic, partitions[-1]): offsets[-1]}
         found = set(partitions)
         if len(found) > _FEW_PARTITIONS:

@@ -30,7 +30,7 @@ from airflow_kafka_hdfs.ingest.datum.packing import (
     Span,
     Tier,
 )
-from airflow_kafka_hdfs.ports.kafka import ClientValues
+from airflow_kafka_hdfs.ports.kafka import ClientValues, is_of_one
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ class CompiledTier:
     def spans(self, outcome: Outcome, partitions: Sequence[int], offsets: Sequence[int]) -> list[dict[int, Span]]:
         """See `Tier.spans`."""
         groups = outcome.groups
-        if len(groups) == 1 and groups[0].count == len(partitions) == len(offsets) and _is_one(partitions):
+        if len(groups) == 1 and groups[0].count == len(partitions) == len(offsets) and is_of_one(partitions):
             group = groups[0]
             return [{partitions[0]: Span(offsets[0], offsets[-1], group.count, group.least, group.greatest)}]
         found: list[dict[int, Span]] = [{} for _ in groups]
@@ -127,11 +127,6 @@ class CompiledTier:
         for slot, partition, *span in self.module.spans(outcome.slots, outcome.times, *columns):
             found[slot][partition] = Span(*span)
         return found
-
-
-def _is_one(partitions: Sequence[int]) -> bool:
-    """Whether all are the same, as far as that can be told at once."""
-    return isinstance(partitions, list) and partitions.count(partitions[0]) == len(partitions)
 
 
 class _Places:
